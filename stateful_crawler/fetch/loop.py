@@ -1,0 +1,262 @@
+"""The transfers under way: libcurl's multi interface, driven by its sockets and its timer, in the caller's thread.
+
+No user code runs here and nothing blocks but `wait`: libcurl's clocks go on while a thread is held up, and transfers
+would time out falsely. Limits per host are not libcurl's either: transfers that it queues burn their own time.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pycurl
+
+from stateful_crawler import files
+from stateful_crawler.errors import EnvironmentFault, TaskFileError
+from stateful_crawler.fetch import verdict
+from stateful_crawler.fetch.setup import prepare
+from stateful_crawler.task import Outcome, Task
+from stateful_crawler.workdir import Claim
+
+IN_MEMORY_BYTES = 1024 * 1024
+NO_SECRETS = frozenset({"set-cookie", "set-cookie2"})
+
+_READY = {
+    selectors.EVENT_READ: pycurl.CSELECT_IN,
+    selectors.EVENT_WRITE: pycurl.CSELECT_OUT,
+    selectors.EVENT_READ | selectors.EVENT_WRITE: pycurl.CSELECT_IN | pycurl.CSELECT_OUT,
+}
+_WANTED = {
+    pycurl.POLL_IN: selectors.EVENT_READ,
+    pycurl.POLL_OUT: selectors.EVENT_WRITE,
+    pycurl.POLL_INOUT: selectors.EVENT_READ | selectors.EVENT_WRITE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The hard limits of a transfer; what the task itself says can only be stricter."""
+
+    connections: int = 3
+    max_body_bytes: int = 64 * 1024 * 1024
+
+
+class _Transfer:
+    """One handle under way and what has come in so far. Callbacks never raise: pycurl would print and lose it."""
+
+    __slots__ = ("aside", "aside_path", "chunks", "claim", "fault", "handle", "header_lines", "limit", "size", "task")
+
+    def __init__(self, claim: Claim, task: Task, handle: pycurl.Curl, limit: int, aside_path: str) -> None:
+        self.claim, self.task, self.handle = claim, task, handle
+        self.limit, self.aside_path = limit, aside_path
+        self.header_lines: list[bytes] = []
+        self.chunks: list[bytes] = []
+        self.size = 0
+        self.aside = -1
+        self.fault: OSError | None = None
+
+    def write(self, chunk: bytes) -> int | None:
+        """libcurl's write callback: None takes the chunk, 0 ends the transfer."""
+        self.size += len(chunk)
+        if self.size > self.limit:
+            return 0
+        if self.aside < 0 and self.size <= IN_MEMORY_BYTES:
+            self.chunks.append(chunk)
+            return None
+        try:
+            self._spill(chunk)
+        except OSError as error:
+            self.fault = error
+            return 0
+        return None
+
+    def close(self, *, keep: bool) -> None:
+        """End the aside file; remove it unless the transfer was good."""
+        self.handle.close()
+        if self.aside >= 0:
+            os.close(self.aside)
+            if not keep:
+                files.remove(self.aside_path)
+
+    def _spill(self, chunk: bytes) -> None:
+        if self.aside < 0:
+            os.makedirs(os.path.dirname(self.aside_path), exist_ok=True)
+            self.aside = files.open_aside(self.aside_path)
+            files.write_all(self.aside, b"".join(self.chunks))
+            self.chunks.clear()
+        files.write_all(self.aside, chunk)
+
+
+class Fetcher:
+    """A counted pool of connections. `start` while there is `room`, then `wait` for what ends."""
+
+    def __init__(self, root: str, limits: Limits, page_aside: Callable[[str], str]) -> None:
+        self._root, self._limits, self._page_aside = root, limits, page_aside
+        self._selector = selectors.DefaultSelector()
+        self._multi = pycurl.CurlMulti()
+        self._multi.setopt(pycurl.M_SOCKETFUNCTION, self._on_socket)
+        self._multi.setopt(pycurl.M_TIMERFUNCTION, self._on_timer)
+        self._multi.setopt(pycurl.M_MAXCONNECTS, max(64, 2 * limits.connections))
+        self._due: float | None = None
+        self._under_way: dict[pycurl.Curl, _Transfer] = {}
+        self._watched: set[int] = set()
+
+    @property
+    def under_way(self) -> int:
+        """Transfers that hold a connection now."""
+        return len(self._under_way)
+
+    @property
+    def room(self) -> int:
+        """How many more may be started."""
+        return self._limits.connections - len(self._under_way)
+
+    def watch(self, fd: int) -> None:
+        """Let `wait` return when `fd` can be read; the caller reads it."""
+        self._selector.register(fd, selectors.EVENT_READ)
+        self._watched.add(fd)
+
+    def start(self, claim: Claim, task: Task) -> None:
+        """Begin the task's transfer; raises TaskFileError where its options can't be carried out."""
+        try:
+            handle, head = prepare(task, self._root, self._limits.max_body_bytes)
+        except pycurl.error as error:
+            raise TaskFileError(f"working/{task.name}.conf", None, f"libcurl refuses an option: {error.args[-1]}") from None
+        except TaskFileError as error:
+            raise TaskFileError(error.path or f"working/{task.name}.conf", error.line, error.problem, error.hint) from None
+        transfer = _Transfer(claim, task, handle, self._limits.max_body_bytes, self._page_aside(task.name))
+        handle.setopt(pycurl.HEADERFUNCTION, transfer.header_lines.append)
+        handle.setopt(pycurl.WRITEFUNCTION, transfer.write)
+        if head:
+            transfer.header_lines = transfer.chunks  # what `curl --head` saves is the headers
+            handle.setopt(pycurl.HEADERFUNCTION, transfer.chunks.append)
+        self._multi.add_handle(handle)
+        self._under_way[handle] = transfer
+
+    def wait(self, timeout_s: float) -> list[tuple[Claim, Outcome]]:
+        """What ended, after waiting for at most `timeout_s`; an empty list also when a watched fd can be read."""
+        now = time.monotonic()
+        if self._due is not None:
+            timeout_s = min(timeout_s, max(0.0, self._due - now))
+        for key, ready in self._selector.select(timeout_s):
+            if key.fd not in self._watched:
+                self._multi.socket_action(key.fd, _READY[ready])
+        if self._due is not None and time.monotonic() >= self._due:
+            self._due = None
+            self._multi.socket_action(pycurl.SOCKET_TIMEOUT, 0)
+        return self._ended()
+
+    def abandon(self) -> list[Claim]:
+        """Break off all that is under way; the claims it was for."""
+        claims = []
+        for handle, transfer in self._under_way.items():
+            self._multi.remove_handle(handle)
+            transfer.close(keep=False)
+            claims.append(transfer.claim)
+        self._under_way.clear()
+        return claims
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.abandon()
+        self._multi.close()
+        self._selector.close()
+
+    # ── libcurl's callbacks ──────────────────────────────────────────────────────────────────────────────────────
+
+    def _on_socket(self, what: int, fd: int, _multi: object, _data: object) -> None:
+        known = fd in self._selector.get_map()
+        if what == pycurl.POLL_REMOVE:
+            if known:
+                self._selector.unregister(fd)
+        elif known:
+            self._selector.modify(fd, _WANTED[what])
+        else:
+            self._selector.register(fd, _WANTED[what])
+
+    def _on_timer(self, timeout_ms: int) -> None:
+        self._due = None if timeout_ms < 0 else time.monotonic() + timeout_ms / 1000
+
+    # ── what has ended ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def _ended(self) -> list[tuple[Claim, Outcome]]:
+        ended: list[tuple[Claim, Outcome]] = []
+        remaining = 1
+        while remaining:
+            remaining, good, bad = self._multi.info_read(1000)
+            ended += [self._finish(handle, 0, "") for handle in good]
+            ended += [self._finish(handle, code, message) for handle, code, message in bad]
+        return ended
+
+    def _finish(self, handle: pycurl.Curl, code: int, message: str) -> tuple[Claim, Outcome]:
+        self._multi.remove_handle(handle)
+        transfer = self._under_way.pop(handle)
+        try:
+            outcome = _judge(transfer, code, message)
+        except BaseException:
+            transfer.close(keep=False)
+            raise
+        transfer.close(keep=outcome.aside is not None)
+        return transfer.claim, outcome
+
+
+def _judge(transfer: _Transfer, code: int, message: str) -> Outcome:
+    """The outcome of a transfer that has ended: good when it is complete and its status is 2xx."""
+    if transfer.fault is not None:
+        raise EnvironmentFault.from_os("can't write", transfer.aside_path, transfer.fault, "make room, then `sc crawl` goes on")
+    answers = verdict.blocks(transfer.header_lines)
+    status, headers = answers[-1] if answers else (0, [])
+    facts = _facts(transfer, answers, status, headers)
+    wait_s = verdict.retry_after(headers, status)
+    if transfer.size > transfer.limit:
+        detail = f"the body is over --max-size, {transfer.limit} bytes"
+        return Outcome("fetch", False, "too-large", detail, facts, retry_after_s=wait_s)
+    if code:
+        outcome = verdict.failed(transfer.handle, code, message, facts, wait_s)
+        return _with_header_value(outcome, headers)
+    body = b"".join(transfer.chunks)
+    aside = transfer.aside_path if transfer.aside >= 0 else None
+    if 200 <= status < 300:
+        return Outcome("fetch", True, facts=facts, body=body, aside=aside)
+    hint = "; add `location` to the task to follow it" if 300 <= status < 400 else ""
+    return Outcome("fetch", False, "http", f"the server answered {status}{hint}", facts, body, aside, wait_s)
+
+
+def _with_header_value(outcome: Outcome, headers: list[tuple[str, str]]) -> Outcome:
+    """A body that can't be decoded is the header's fault, so the sentence says what it was."""
+    if outcome.reason != "content-encoding":
+        return outcome
+    value = ", ".join(value for name, value in headers if name.lower() == "content-encoding")
+    detail = f"Content-Encoding: {value}: {outcome.detail}"
+    return Outcome("fetch", False, outcome.reason, detail, outcome.facts, retry_after_s=outcome.retry_after_s)
+
+
+def _facts(
+    transfer: _Transfer, answers: list[tuple[int, list[tuple[str, str]]]], status: int, headers: list[tuple[str, str]]
+) -> dict[str, Any]:
+    """What the fetch record keeps, so that the page can be parsed again without the network."""
+    handle = transfer.handle
+    facts: dict[str, Any] = {}
+    if status:
+        facts["status"] = status
+    url = transfer.task.url
+    if handle.getinfo(pycurl.REDIRECT_COUNT):
+        url = _effective_url(handle) or url
+        facts["hops"] = verdict.hops(transfer.task.url, answers, url)
+    facts["url"] = url
+    if headers:
+        facts["headers"] = [[name, "" if name.lower() in NO_SECRETS else value] for name, value in headers]
+    facts["bytes"] = transfer.size
+    facts["seconds"] = round(handle.getinfo(pycurl.TOTAL_TIME), 3)
+    return facts
+
+
+def _effective_url(handle: pycurl.Curl) -> str:
+    try:
+        return str(handle.getinfo_raw(pycurl.EFFECTIVE_URL).decode("ascii", "backslashreplace"))[:8192]
+    except pycurl.error:  # libcurl has none to tell for a url that it rejected itself
+        return ""

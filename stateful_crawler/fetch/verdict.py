@@ -1,0 +1,144 @@
+"""What libcurl and the server said, as an Outcome: every error of libcurl has its reason here."""
+
+from __future__ import annotations
+
+import email.utils
+import re
+import time
+from typing import Any, Literal
+from urllib.parse import urljoin
+
+import pycurl
+
+from stateful_crawler.errors import printable
+from stateful_crawler.reasons import Reason
+from stateful_crawler.task import Outcome
+
+# "fatal": it is the machine or we who are at fault, and the next task would meet the same.
+Verdict = Reason | Literal["fatal"]
+
+_BY_REASON: dict[Verdict, tuple[str, ...]] = {
+    "dns": ("COULDNT_RESOLVE_HOST", "COULDNT_RESOLVE_PROXY"),
+    "connect": ("COULDNT_CONNECT", "INTERFACE_FAILED", "PROXY", "NO_CONNECTION_AVAILABLE", "QUIC_CONNECT_ERROR"),
+    "tls": (
+        "SSL_CONNECT_ERROR SSL_CERTPROBLEM SSL_CIPHER PEER_FAILED_VERIFICATION SSL_CACERT SSL_CACERT_BADFILE SSL_CRL_BADFILE"
+        " SSL_ISSUER_ERROR SSL_INVALIDCERTSTATUS SSL_PINNEDPUBKEYNOTMATCH SSL_ENGINE_NOTFOUND SSL_ENGINE_SETFAILED"
+        " SSL_ENGINE_INITFAILED SSL_SHUTDOWN_FAILED SSL_CLIENTCERT USE_SSL_FAILED ECH_REQUIRED PEER_FAILED_VERIFICATION"
+    ).split(),
+    "timeout": ("OPERATION_TIMEDOUT", "OPERATION_TIMEOUTED"),
+    "reset": ("GOT_NOTHING", "SEND_ERROR", "RECV_ERROR", "AGAIN", "UNRECOVERABLE_POLL"),
+    "truncated": ("PARTIAL_FILE",),
+    "redirect": ("TOO_MANY_REDIRECTS",),
+    "http": ("HTTP_RETURNED_ERROR", "HTTP_NOT_FOUND", "LOGIN_DENIED", "AUTH_ERROR", "REMOTE_ACCESS_DENIED"),
+    "protocol": (
+        "WEIRD_SERVER_REPLY HTTP2 HTTP2_STREAM HTTP3 CHUNK_FAILED HTTP_POST_ERROR HTTP_RANGE_ERROR RANGE_ERROR"
+        " UNKNOWN_OPTION SETOPT_OPTION_SYNTAX"
+    ).split(),
+    "content-encoding": ("BAD_CONTENT_ENCODING",),
+    "too-large": ("FILESIZE_EXCEEDED", "TOO_LARGE"),
+    "forbidden": ("UNSUPPORTED_PROTOCOL", "ABORTED_BY_CALLBACK"),
+    "config": ("URL_MALFORMAT", "URL_MALFORMAT_USER", "BAD_FUNCTION_ARGUMENT", "NOT_BUILT_IN", "CONV_FAILED", "CONV_REQD"),
+    "io": ("READ_ERROR", "WRITE_ERROR", "FILE_COULDNT_READ_FILE", "SEND_FAIL_REWIND"),
+    "fatal": ("OUT_OF_MEMORY", "FAILED_INIT", "BAD_CALLING_ORDER", "FUNCTION_NOT_FOUND", "BAD_PASSWORD_ENTERED", "RECURSIVE_API_CALL"),
+}
+
+
+def _codes() -> dict[int, Verdict]:
+    """libcurl's error number -> verdict, for the names that this pycurl knows."""
+    verdicts: dict[int, Verdict] = {}
+    for verdict, names in _BY_REASON.items():
+        for name in names:
+            if (code := getattr(pycurl, f"E_{name}", None)) is not None:
+                verdicts.setdefault(code, verdict)
+    return verdicts
+
+
+VERDICTS: dict[int, Verdict] = _codes()
+# Other protocols than HTTP can't run here, and libcurl may grow: what is not listed is a protocol fault of the answer.
+UNLISTED: Verdict = "protocol"
+
+_RETRY_AFTER_STATUS = frozenset({429, 503, 301, 302, 307, 308})
+
+
+def failed(handle: pycurl.Curl, code: int, message: str, facts: dict[str, Any], retry_after_s: float | None) -> Outcome:
+    """The outcome of a transfer that libcurl gave up."""
+    reason = VERDICTS.get(code, UNLISTED)
+    if reason == "timeout" and handle.getinfo(pycurl.PRETRANSFER_TIME) == 0:
+        reason = "connect"  # nothing was sent: this one may be tried again whatever its method
+    if reason == "reset" and "response headers" in message:
+        reason = "too-large"
+    if code == pycurl.E_WRITE_ERROR:
+        # Our own callback said no, or (no callback failed) the decoder met junk after the compressed data.
+        reason = "content-encoding"
+        message = "the body goes on with junk after its compressed data"
+    if reason == "fatal":
+        reason = "io"
+    detail = f"{printable(message) or pycurl_name(code)} (curl {code})"
+    return Outcome("fetch", False, reason, _advise(reason, detail, message), facts | {"curl": code}, retry_after_s=retry_after_s)
+
+
+def pycurl_name(code: int) -> str:
+    """libcurl's own name of an error number."""
+    return next((name[2:] for name in dir(pycurl) if name.startswith("E_") and getattr(pycurl, name) == code), "error")
+
+
+def _advise(reason: Reason, detail: str, message: str) -> str:
+    if reason == "config" and ("Malformed" in message or "bad" in message.lower()):
+        return f"{detail}; is there a blank in the url? write it as %20"
+    if reason == "tls":
+        return f"{detail}; `cacert` names a certificate of your own"
+    return detail
+
+
+def retry_after(headers: list[tuple[str, str]], status: int) -> float | None:
+    """Seconds that the server asks us to wait (RFC 9110 section 10.2.3); None where it says nothing usable."""
+    if status not in _RETRY_AFTER_STATUS:
+        return None
+    value = next((value.strip() for name, value in headers if name.lower() == "retry-after"), "")
+    if re.fullmatch(r"[0-9]{1,12}(\.[0-9]+)?", value):
+        return float(value)
+    try:
+        moment = email.utils.parsedate_to_datetime(value)
+        return max(0.0, moment.timestamp() - time.time())
+    except (ValueError, TypeError, IndexError, OverflowError, OSError):
+        return None
+
+
+def blocks(lines: list[bytes]) -> list[tuple[int, list[tuple[str, str]]]]:
+    """The header lines of all answers of a transfer: (status, headers) for each, in order; 1xx left out."""
+    found: list[tuple[int, list[tuple[str, str]]]] = []
+    for line in lines:
+        if line.startswith(b"HTTP/"):
+            found.append((_status(line), []))
+        elif found and (colon := line.find(b":")) > 0:
+            name, value = line[:colon], line[colon + 1 :]
+            found[-1][1].append((_text(name.strip()), _text(value.strip())))
+        elif found and line[:1] in b" \t" and line.strip() and found[-1][1]:
+            name_before, value_before = found[-1][1][-1]
+            found[-1][1][-1] = (name_before, f"{value_before} {_text(line.strip())}")
+    return [block for block in found if not 100 <= block[0] < 200] or found[-1:]
+
+
+def hops(url: str, answers: list[tuple[int, list[tuple[str, str]]]], last_url: str) -> list[list[Any]]:
+    """[url, status] of each answer on the way; the urls between the first and the last are worked out from Location."""
+    way: list[list[Any]] = []
+    for status, headers in answers:
+        way.append([url, status])
+        location = next((value for name, value in headers if name.lower() == "location"), "")
+        url = urljoin(url, location)[:4096]
+    if way:
+        way[-1][0] = last_url
+    return way[:60]
+
+
+def _status(line: bytes) -> int:
+    words = line.split(None, 2)
+    return int(words[1]) if len(words) > 1 and words[1].isdigit() else 0
+
+
+def _text(raw: bytes) -> str:
+    """Header bytes as text: UTF-8 where they are, else one character a byte, as HTTP has it of old."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw.decode("latin-1")

@@ -1,0 +1,174 @@
+"""The few file operations that all state rests on; the only importer of filelock.
+
+Everything here is atomic for a reader of the folder: a name shows a whole file or nothing. Nothing is flushed to the
+disk: what a killed process has written stays in the kernel's cache, so `kill -9` loses nothing; a power cut may.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Iterator
+
+from stateful_crawler.errors import EnvironmentFault, NameTaken
+
+_ASIDE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+# O_NONBLOCK: without it opening a FIFO that someone put in place of a task would block the whole crawl.
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_APPEND = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+def exists(path: str) -> bool:
+    """Whether the name is taken, also by a dangling link."""
+    return os.access(path, os.F_OK, follow_symlinks=False) or os.path.lexists(path)
+
+
+def open_aside(path: str) -> int:
+    """A new file at `path`, whatever a dead run left there; the caller closes the descriptor.
+
+    The old file is unlinked, never truncated: it may be a second name of a page that was published by a link.
+    """
+    try:
+        return os.open(path, _ASIDE, 0o666)
+    except FileExistsError:
+        os.unlink(path)
+        return os.open(path, _ASIDE, 0o666)
+
+
+def write_all(fd: int, data: bytes) -> None:
+    """All of `data`: a write to a disk that fills up may be short, and the next one says ENOSPC."""
+    written = os.write(fd, data)
+    while written < len(data):
+        written += os.write(fd, data[written:])
+
+
+def write_aside(path: str, data: bytes) -> None:
+    """A whole file under a name that readers ignore; on failure nothing is left behind."""
+    fd = open_aside(path)
+    try:
+        write_all(fd, data)
+    except OSError:
+        os.close(fd)
+        remove(path)
+        raise
+    os.close(fd)
+
+
+def publish(aside: str, final: str) -> None:
+    """Put `aside` under its final name in one step, in place of an older file of ours."""
+    os.rename(aside, final)
+
+
+def publish_new(aside: str, final: str) -> None:
+    """Put `aside` under a final name that must not exist yet; raises NameTaken and removes `aside` if it does.
+
+    A link and not a rename: rename would silently replace what another process published a moment ago.
+    """
+    try:
+        os.link(aside, final)
+    except FileExistsError:
+        raise NameTaken(final) from None
+    finally:
+        os.unlink(aside)
+
+
+def replace(path: str, data: bytes) -> None:
+    """Write a small file of ours anew, whole or not at all."""
+    aside = os.path.join(os.path.dirname(path), f".{os.path.basename(path)}.{os.getpid()}.part")
+    write_aside(aside, data)
+    publish(aside, path)
+
+
+def move(source: str, target: str) -> None:
+    """Rename after a check: rename alone would silently end the task that has the target's name.
+
+    Raises NameTaken if the target exists, FileNotFoundError if the source has gone. Only the holder of the lock moves
+    tasks out of a state, so that nothing can appear between the check and the rename but by a person's hand.
+    """
+    if os.access(target, os.F_OK, follow_symlinks=False):
+        raise NameTaken(target)
+    os.rename(source, target)
+
+
+def read_regular(path: str, limit_bytes: int) -> bytes:
+    """The whole of a regular file, opened without following a link; OSError ELOOP, EISDIR or EFBIG otherwise."""
+    fd = os.open(path, _READ)
+    try:
+        return read_open(fd, path, limit_bytes)
+    finally:
+        os.close(fd)
+
+
+def open_to_append(path: str) -> int:
+    """A descriptor for reading and for appending, by name and without following a link."""
+    return os.open(path, _APPEND)
+
+
+def append_line(path: str, line: bytes) -> None:
+    """Append one line in one write, on a line of its own even where an earlier write was torn."""
+    fd = open_to_append(path)
+    try:
+        append_line_to(fd, line)
+    finally:
+        os.close(fd)
+
+
+def append_line_to(fd: int, line: bytes) -> None:
+    """As append_line, for an open file."""
+    size = os.fstat(fd).st_size
+    if size and os.pread(fd, 1, size - 1) != b"\n":
+        line = b"\n" + line
+    write_all(fd, line)
+
+
+def remove(path: str) -> None:
+    """Remove a file that may have gone already."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+
+
+def same_file(one: str, other: str) -> bool:
+    """Whether both names exist and lead to one file (a link published, its first name not yet removed)."""
+    try:
+        a, b = os.lstat(one), os.lstat(other)
+    except FileNotFoundError:
+        return False
+    return (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino)
+
+
+@contextlib.contextmanager
+def only_one(path: str) -> Iterator[bool]:
+    """Hold the lock file for the length of the block; yields False at once where another process holds it.
+
+    The kernel drops the lock with its process, so a crash leaves nothing to clean up and what the file says never
+    matters. The descriptor is not inherited over exec: a worker that outlives us must not keep the folder locked.
+    """
+    import filelock  # here, not above: it takes 40 ms, and reading a workdir needs no lock
+
+    lock = filelock.FileLock(path, timeout=0, thread_local=False)
+    try:
+        lock.acquire()
+    except filelock.Timeout:
+        yield False
+        return
+    except OSError as error:
+        hint = "remove what stands there and start again" if error.errno in (errno.EISDIR, errno.ELOOP) else ""
+        raise EnvironmentFault.from_os("can't lock", path, error, hint) from error
+    try:
+        yield True
+    finally:
+        lock.release()
+
+
+def read_open(fd: int, path: str, limit_bytes: int) -> bytes:
+    """The whole of an open file, from its beginning; OSError EINVAL unless it is a regular one, EFBIG over the limit."""
+    stat = os.fstat(fd)
+    if (stat.st_mode & 0o170000) != 0o100000:
+        raise OSError(errno.EINVAL, "not a regular file", path)
+    if stat.st_size > limit_bytes:
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
+    data = os.read(fd, stat.st_size + 1)
+    while len(data) < stat.st_size and (more := os.read(fd, stat.st_size - len(data))):
+        data += more
+    return data

@@ -1,0 +1,223 @@
+"""The user's plugins: find them, load them, call create.py, and turn what they yield into tasks.
+
+A plugin is loaded by its path under a private name, so that a parser called csv.py shadows nothing; its folder stands
+last on the module path, so that it can import its neighbours and none of them hides the standard library.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+import traceback
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from stateful_crawler.curlconfig import Option, format_config, needs_globoff, parse_config
+from stateful_crawler.curloptions import OPTIONS, nearest
+from stateful_crawler.errors import PluginError, TaskFileError, UsageError, printable
+from stateful_crawler.task import BODY_OPTIONS, DEFAULTS, By, Task, new_task
+from stateful_crawler.urls import clean_url, origin_of
+
+OUR_KEYS = frozenset({"url", "output", "name", "meta"})
+# What belongs to the parent's own request, not to the pages that it links to.
+_NOT_INHERITED = BODY_OPTIONS | {"request", "get", "head", "range"}
+_SECRETS = frozenset({"user", "cookie"})
+_SECRET_HEADERS = ("authorization:", "cookie:", "proxy-authorization:")
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """A plugin file as it was when the run began: an edit during the run is not seen by half of the workers."""
+
+    path: str
+    source: bytes
+
+    @classmethod
+    def read(cls, path: str) -> Plugin:
+        """The file's present text; PluginError where it can't be read."""
+        try:
+            with open(path, "rb") as file:
+                return cls(os.path.abspath(path), file.read())
+        except OSError as error:
+            raise PluginError(path, f"can't be read: {error.strerror}") from error
+
+
+def load(plugin: Plugin, function: str) -> Callable[..., Any]:
+    """Run the plugin's code and return its function; PluginError with the line at fault where that fails."""
+    folder = os.path.dirname(plugin.path)
+    if folder not in sys.path:
+        sys.path.append(folder)
+    module = types.ModuleType(f"_sc_plugin_{abs(hash(plugin.path)):x}")
+    module.__file__ = plugin.path
+    sys.modules[module.__name__] = module  # dataclasses look their module up there
+    try:
+        exec(compile(plugin.source, plugin.path, "exec"), module.__dict__)
+    except (Exception, SystemExit) as error:
+        raise PluginError(plugin.path, describe(error, plugin.path), traceback.format_exc()) from None
+    found = getattr(module, function, None)
+    if not callable(found):
+        raise PluginError(plugin.path, f"has no function {function}(); see `sc init` for one that works")
+    return found  # type: ignore[no-any-return]  # callable() is all that can be known of it
+
+
+def describe(error: BaseException, path: str) -> str:
+    """One line: type, message, and the last line of `path` that the error passed through."""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
+    if isinstance(error, SyntaxError) and error.filename == path:
+        lines = [error.lineno]
+    at = f"line {lines[-1]}: " if lines else ""
+    text = printable(str(error).strip().replace("\n", " "))
+    return f"{at}{type(error).__name__}{': ' + text[:500] if text else ''}"
+
+
+# ── create.py ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def call_create(plugin: Plugin, arguments: Sequence[str]) -> Iterator[Task]:
+    """The tasks that the user's create() yields for these words of the command line."""
+    create = load(plugin, "create")
+    values = convert(create, arguments)
+    try:
+        for number, thing in enumerate(create(*values) or (), 1):
+            try:
+                yield as_task(thing, by="create")
+            except (ValueError, TypeError, TaskFileError) as error:
+                raise PluginError(plugin.path, f"task {number} that create() yields: {error}") from None
+    except PluginError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise PluginError(plugin.path, f"create() failed: {describe(error, plugin.path)}", traceback.format_exc()) from None
+
+
+def signature_of(function: Callable[..., Any]) -> str:
+    """`create FIRST:int LAST:int [SITE]`, for help and for usage errors."""
+    words = []
+    for parameter in inspect.signature(function).parameters.values():
+        kind = getattr(_converter(parameter), "__name__", "")
+        word = parameter.name.upper() + (f":{kind}" if kind not in ("str", "") else "")
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            word += "..."
+        words.append(f"[{word}]" if parameter.default is not parameter.empty else word)
+    return " ".join(words)
+
+
+def convert(function: Callable[..., Any], arguments: Sequence[str]) -> list[Any]:
+    """The arguments as the function's annotations want them; UsageError that shows the signature where they don't fit."""
+    usage = f"usage: sc create {signature_of(function)}"
+    signature = inspect.signature(function)
+    try:
+        bound = signature.bind(*arguments)
+    except TypeError as error:
+        raise UsageError(f"create(): {error}; {usage}") from None
+    values: list[Any] = []
+    for name, given in bound.arguments.items():
+        parameter = signature.parameters[name]
+        for text in given if parameter.kind is parameter.VAR_POSITIONAL else (given,):
+            try:
+                values.append(_converter(parameter)(text))
+            except ValueError:
+                raise UsageError(f"create(): {name} must be {_converter(parameter).__name__}, not {text!r}; {usage}") from None
+    return values
+
+
+def _converter(parameter: inspect.Parameter) -> Callable[[str], Any]:
+    """The type to call for an argument: the annotation's, looked up by name where annotations are strings."""
+    annotation = parameter.annotation
+    if isinstance(annotation, str):
+        annotation = {"int": int, "float": float, "bool": bool}.get(annotation.split("|")[0].strip(), str)
+    choices = [choice for choice in get_args(annotation) or (annotation,) if choice in (int, float, bool)]
+    if not choices:
+        return str
+    return _boolean if choices[0] is bool else choices[0]
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() in ("1", "true", "yes", "on"):
+        return True
+    if text.lower() in ("0", "false", "no", "off"):
+        return False
+    raise ValueError(text)
+
+
+# ── what plugins yield ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def as_task(thing: object, *, by: By) -> Task:
+    """A url, a dict of curl options (+ name, meta) or a Task, as a task. ValueError or TypeError says what is wrong."""
+    if isinstance(thing, Task):
+        return thing
+    if isinstance(thing, str):
+        return make_task(thing, {}, by=by)
+    if isinstance(thing, Mapping):
+        if "url" not in thing:
+            raise ValueError(f"a dict without 'url': {printable(repr(thing))[:200]}")
+        return make_task(str(thing["url"]), thing, by=by)
+    raise TypeError(f"create() yields urls, dicts or Task, not {type(thing).__name__}: {printable(repr(thing))[:200]}")
+
+
+def make_task(url: str, given: Mapping[str, Any], *, by: By, base: Iterable[Option] = DEFAULTS, parent: Task | None = None) -> Task:
+    """A task for `url` with the options of `base`, changed by what is given (keys with `-` or `_`)."""
+    changes = {key.replace("_", "-"): value for key, value in given.items()}
+    meta = changes.get("meta") or {}
+    if not isinstance(meta, Mapping):
+        raise TypeError(f"meta must be a dict, not {type(meta).__name__}")
+    url = clean_url(url)
+    options = _options(changes, base)
+    if needs_globoff(url):
+        options.append(Option("globoff", True))
+    return new_task(
+        url,
+        by=by,
+        name=str(changes.get("name") or ""),
+        options=options,
+        output=str(changes.get("output") or ""),
+        meta=meta,
+        parent=parent.name if parent else "",
+        depth=_depth(parent) + 1 if parent else 0,
+    )
+
+
+def follow(parent: Task, url: str, given: Mapping[str, Any]) -> Task:
+    """The task for a link on the parent's page: the parent's options, but not its body, method, output or range, and its
+    secrets only to the same origin."""
+    same = origin_of(url) == origin_of(parent.url)
+    base = [option for option in parent.options if option.name not in _NOT_INHERITED and (same or not _is_secret(option))]
+    return make_task(url, given, by="follow", base=base, parent=parent)
+
+
+def _is_secret(option: Option) -> bool:
+    return option.name in _SECRETS or (option.name == "header" and str(option.value).lower().startswith(_SECRET_HEADERS))
+
+
+def _depth(task: Task) -> int:
+    depth = task.created.facts.get("depth", 0)
+    return depth if isinstance(depth, int) else 0
+
+
+def _options(changes: Mapping[str, Any], base: Iterable[Option]) -> list[Option]:
+    """`base` with each changed option in place of its own kind; read back once, so that a wrong one is named here."""
+    named = [name for name in changes if name not in OUR_KEYS]
+    for name in named:
+        if name not in OPTIONS:
+            near = nearest(name)
+            raise ValueError(f"unknown curl option {printable(name)!r}" + (f"; did you mean {near!r}?" if near else ""))
+    options = [option for option in base if option.name not in changes]
+    for name in named:
+        options += [Option(name, value) for value in _values(name, changes[name])]
+    parse_config(format_config([Option("url", "http://x/"), *options]), "this task")
+    return options
+
+
+def _values(name: str, value: Any) -> list[str | bool]:
+    if isinstance(value, list | tuple):
+        return [one for each in value for one in _values(name, each)]
+    if value is None or (value is False and not OPTIONS[name].negatable):
+        return []
+    if isinstance(value, bool):
+        return [value] if value or OPTIONS[name].negatable else []
+    if isinstance(value, str | int | float):
+        return [str(value)]
+    raise TypeError(f"option {name!r} must be text, a number, true or false, or a list of these, not {type(value).__name__}")

@@ -1,0 +1,33 @@
+"""Whether a failed fetch is tried again within the run, and after how long. Pure: chance and time are parameters."""
+
+from __future__ import annotations
+
+from stateful_crawler.reasons import Reason
+from stateful_crawler.task import Outcome
+
+FIRST_WAIT_S = 0.5
+MAX_WAIT_S = 60.0
+JITTER = 0.25
+# A longer Retry-After is not waited for in working/: the task goes to error/ with `not_before` in its record.
+MAX_RETRY_AFTER_S = 300.0
+
+TRANSIENT_REASONS: frozenset[Reason] = frozenset({"dns", "connect", "reset", "truncated", "timeout"})
+TRANSIENT_STATUS = frozenset({408, 429, 500, 502, 503, 504})
+# What can't have been carried out by the server, so that even a POST may be sent again.
+UNSENT_REASONS: frozenset[Reason] = frozenset({"dns", "connect"})
+REFUSED_STATUS = frozenset({429, 503})
+
+
+def is_transient(outcome: Outcome, *, changes_things: bool) -> bool:
+    """Whether the same request may go well a little later, and may be sent again at all."""
+    reasons, statuses = (UNSENT_REASONS, REFUSED_STATUS) if changes_things else (TRANSIENT_REASONS, TRANSIENT_STATUS)
+    if outcome.reason == "http":
+        return outcome.facts.get("status") in statuses
+    return outcome.reason in reasons
+
+
+def wait_s(outcome: Outcome, attempt: int, chance: float) -> float:
+    """Seconds before try `attempt` + 1: exponential, spread by `chance` (0 to 1), never less than the server asked for."""
+    backoff = min(MAX_WAIT_S, FIRST_WAIT_S * 2 ** min(attempt - 1, 30))
+    backoff *= 1 + JITTER * (2 * chance - 1)
+    return max(backoff, outcome.retry_after_s or 0.0)

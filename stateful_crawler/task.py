@@ -1,0 +1,307 @@
+"""The frozen values of a crawl: Task, Record, Outcome; their text in a task file and back. Pure.
+
+A task file is a curl config file. Lines that begin with `# sc: ` are records, comments for curl: JSON objects that
+say where the task came from and what happened to it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from stateful_crawler._version import __version__
+from stateful_crawler.curlconfig import Option, check_one_transfer, format_config, needs_globoff, parse_config
+from stateful_crawler.errors import TaskFileError, printable
+from stateful_crawler.reasons import Reason
+
+USER_AGENT = f"stateful-crawler/{__version__}"
+MAX_NAME_BYTES = 200
+MAX_RECORD_BYTES = 64 * 1024
+RECORD = "# sc: "
+
+# What `sc create` writes into each task, so that plain curl does the very same transfer.
+DEFAULTS = (
+    Option("user-agent", USER_AGENT),
+    Option("location", True),
+    Option("compressed", True),
+    Option("fail", True),
+    Option("max-time", "60"),
+    Option("connect-timeout", "15"),
+)
+
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+BODY_OPTIONS = frozenset({"data", "data-ascii", "data-raw", "data-binary", "data-urlencode", "json"})
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
+
+By = Literal["create", "import", "follow", "generate", "hand"]
+Stage = Literal["fetch", "parse"]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One `# sc: {…}` line: `facts` as written, JSON values only."""
+
+    facts: Mapping[str, Any]
+
+    @property
+    def stage(self) -> str:
+        """`fetch`, `parse`, …; empty for the record that says who created the task."""
+        stage = self.facts.get("stage", "")
+        return stage if isinstance(stage, str) else ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the step that this record tells of went well."""
+        return self.facts.get("ok") is True
+
+    def line(self) -> bytes:
+        """The record as one line of a task file, at most 64 KiB: curl before 8 refuses a file with a line over 100 kB."""
+        return RECORD.encode() + _fit(dict(self.facts)) + b"\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One page to fetch.
+
+    `options` are all curl options but url and output, in file order; `record_lines` the records' JSON texts, read
+    into values only when someone asks (`records`).
+    """
+
+    name: str
+    url: str
+    output: str | None = None
+    options: tuple[Option, ...] = ()
+    record_lines: tuple[str, ...] = ()
+
+    @property
+    def records(self) -> list[Record]:
+        """The records that can be read; one torn by a power cut is passed over."""
+        return [record for text in self.record_lines if (record := _read_record(text))]
+
+    @property
+    def created(self) -> Record:
+        """Who made the task, from which parent, with what meta; empty for one made by hand."""
+        return next((record for record in self.records if "by" in record.facts), Record({}))
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """What create.py or the parent page's parser wanted this page's parser to know."""
+        meta = self.created.facts.get("meta")
+        return dict(meta) if isinstance(meta, dict) else {}
+
+    @property
+    def page_output(self) -> str:
+        """Where the page is saved, relative to the workdir."""
+        return self.output or f"html/{self.name}.html"
+
+    @property
+    def method(self) -> str:
+        """The request's method as curl derives it from the options."""
+        flags = {name: value for name, value in self.options}
+        if isinstance(request := flags.get("request"), str) and request:
+            return request
+        if flags.get("head") is True:
+            return "HEAD"
+        return "POST" if BODY_OPTIONS & flags.keys() and flags.get("get") is not True else "GET"
+
+    @property
+    def changes_things(self) -> bool:
+        """Whether sending the request twice may do something twice (RFC 9110 section 9.2.1)."""
+        return self.method.upper() not in SAFE_METHODS
+
+    def last(self, stage: Stage) -> Record | None:
+        """The newest record of that stage."""
+        return next((record for record in reversed(self.records) if record.stage == stage), None)
+
+    def text(self) -> bytes:
+        """The task as a file, in the plain form that every curl from 7.61 on reads the same way."""
+        output = [Option("output", self.output)] if self.output else []
+        options = [Option("url", self.url), *output, *self.options]
+        if needs_globoff(self.url) and Option("globoff", True) not in self.options:
+            options.append(Option("globoff", True))
+        created, rest = self.record_lines[:1], self.record_lines[1:]
+        lines = [*(RECORD + text + "\n" for text in created), format_config(options), *(RECORD + t + "\n" for t in rest)]
+        return "".join(lines).encode("utf-8", "surrogateescape")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one step did to one task. `facts` go into the record as they are.
+
+    For a fetch, `body` holds the answer up to 1 MiB; a larger one lies in the file `aside`.
+    """
+
+    stage: Stage
+    ok: bool
+    reason: Reason | None = None
+    detail: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    body: bytes = b""
+    aside: str | None = None
+    retry_after_s: float | None = None
+
+    def record(self, **more: Any) -> Record:
+        """The record that tells of this outcome, stamped with the present time."""
+        facts: dict[str, Any] = {"at": utc_now(), "stage": self.stage, "ok": self.ok}
+        if not self.ok:
+            facts |= {"reason": self.reason, "detail": self.detail}
+        return Record(facts | self.facts | more)
+
+
+def read_task(name: str, data: bytes, path: str) -> Task:
+    """The task that the bytes of a file spell; raises TaskFileError with file and line."""
+    text = data.decode("utf-8", "surrogateescape")
+    url = output = ""
+    block, records = [], []
+    for line in text.split("\n"):
+        if line.startswith(RECORD):
+            records.append(line[len(RECORD) :])
+        elif not url and line.startswith('url = "'):
+            url = _plain_value(line, 7)
+            if not url or needs_globoff(url):
+                return _read_slowly(name, text, path, records=None)
+        elif not output and line.startswith('output = "'):
+            output = _plain_value(line, 10)
+            if not output:
+                return _read_slowly(name, text, path, records=None)
+        elif line:
+            block.append(line)
+    options = _read_block("\n".join(block))
+    if not url or options is None:
+        return _read_slowly(name, text, path, records)
+    return Task(name, url, output or None, options, tuple(records))
+
+
+def new_task(
+    url: str,
+    *,
+    by: By,
+    name: str = "",
+    options: Iterable[Option] = DEFAULTS,
+    output: str = "",
+    meta: Mapping[str, Any] | None = None,
+    parent: str = "",
+    depth: int = 0,
+) -> Task:
+    """A task to add: named (after its url where no name is given), with its output and its created record.
+
+    Raises ValueError for a name that is not safe on every file system, and for meta that JSON can't hold.
+    """
+    options = tuple(options)
+    name = check_name(name) if name else name_for(url, options)
+    created: dict[str, Any] = {"v": 1, "created": utc_now(), "by": by}
+    created |= {k: v for k, v in (("parent", parent), ("depth", depth), ("meta", dict(meta or {}))) if v}
+    record = json.dumps(created, ensure_ascii=False, allow_nan=False)
+    if len(record.encode("utf-8", "surrogatepass")) > MAX_RECORD_BYTES:
+        raise ValueError(f"meta of task {name!r} is over {MAX_RECORD_BYTES} bytes of JSON")
+    return Task(name, url, output or f"html/{name}.html", options, (record.encode("utf-8", "replace").decode(),))
+
+
+def check_name(name: str) -> str:
+    """The name itself, if it may stand in any file system and any shell unquoted; else ValueError."""
+    if not _NAME.fullmatch(name) or name.startswith(".") or len(name) > MAX_NAME_BYTES:
+        raise ValueError(
+            f"task name {printable(name)[:80]!r}: use letters, digits, '.', '_' and '-' only, no dot in front,"
+            f" at most {MAX_NAME_BYTES} characters; or leave it out and one is made from the url"
+        )
+    return name
+
+
+def name_for(url: str, options: Iterable[Option] = ()) -> str:
+    """A name that a person recognises and that is the same for the same request: a slug of the url and a hash.
+
+    The hash covers method, url without fragment and body, so that ten POSTs to one url are ten tasks.
+    """
+    url = url.partition("#")[0]
+    task = Task("", url, None, tuple(options))
+    parts = [task.method, url, *(f"{o.name}={o.value}" for o in task.options if o.name in BODY_OPTIONS)]
+    digest = hashlib.blake2b("\0".join(parts).encode("utf-8", "surrogateescape"), digest_size=5).hexdigest()
+    split = urlsplit(url) if "[" not in url else None
+    spoken = url.partition("://")[2] if split is None else f"{split.hostname or ''}{split.path}-{split.query}"
+    slug = re.sub(r"[^A-Za-z0-9]+", "-", spoken).strip("-")[:80].strip("-")
+    return f"{slug}-{digest}" if slug else digest
+
+
+def utc_now() -> str:
+    """The present second in RFC 3339 form, as records write it."""
+    return _stamp(int(time.time()))
+
+
+@lru_cache(maxsize=4)
+def _stamp(second: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(second))
+
+
+def _plain_value(line: str, start: int) -> str:
+    """The quoted value of a line in the form that we write; empty where only the full grammar can tell."""
+    value = line[start:-1]
+    plain = line.endswith('"') and len(line) > start and '"' not in value and "\\" not in value and value.isprintable()
+    return value if plain else ""
+
+
+@lru_cache(maxsize=512)
+def _read_block(text: str) -> tuple[Option, ...] | None:
+    """All options but url and output, kept by their text: most tasks of a crawl differ in those two alone.
+
+    None where the block has more to say than that; the whole file is then read by the full grammar, which names
+    the right line in its errors.
+    """
+    try:
+        options = parse_config(text, "")
+    except TaskFileError:
+        return None
+    return None if any(o.name in ("url", "output") for o in options) else tuple(options)
+
+
+def _read_slowly(name: str, text: str, path: str, records: list[str] | None) -> Task:
+    if records is None:
+        records = [line[len(RECORD) :] for line in text.split("\n") if line.startswith(RECORD)]
+    options = parse_config(text, path)
+    check_one_transfer(options, path)
+    values = {option.name: str(option.value) for option in options if option.name in ("url", "output")}
+    rest = tuple(option for option in options if option.name not in values)
+    return Task(name, values["url"], values.get("output"), rest, tuple(records))
+
+
+def _read_record(text: str) -> Record | None:
+    try:
+        facts = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return Record(facts) if isinstance(facts, dict) else None
+
+
+def _fit(facts: dict[str, Any]) -> bytes:
+    """JSON of at most 64 KiB: what is longest gives way first, and `cut` says so."""
+    data = _json(facts)
+    for shorter in _cuts(facts) if len(data) > MAX_RECORD_BYTES else ():
+        data = _json(shorter | {"cut": True})
+        if len(data) <= MAX_RECORD_BYTES:
+            break
+    return data
+
+
+def _cuts(facts: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for limit in (8000, 1000, 100):
+        yield {key: _shorten(value, limit) for key, value in facts.items()}
+    yield {key: facts[key] for key in ("at", "stage", "ok", "reason", "status", "attempt", "bytes") if key in facts}
+
+
+def _shorten(value: Any, limit: int) -> Any:
+    if isinstance(value, str):
+        return value[:limit]
+    if isinstance(value, list):
+        return [_shorten(part, limit) for part in value[: max(8, limit // 100)]]
+    return value
+
+
+def _json(facts: Mapping[str, Any]) -> bytes:
+    # "backslashreplace" can only meet lone surrogates, which JSON spells the same way.
+    return json.dumps(facts, ensure_ascii=False).encode("utf-8", "backslashreplace")

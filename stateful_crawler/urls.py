@@ -1,0 +1,55 @@
+"""URLs as they go into a task: http or https, in bytes that every curl sends the same way. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from stateful_crawler.errors import printable
+
+# All that RFC 3986 lets stand in a URL, and `|`, which curl sends as it is.
+_CLEAN = re.compile(r"https?://[A-Za-z0-9.\-_~:@%!$&'()*+,;=\[\]]+(?:[/?][A-Za-z0-9\-._~:/?@!$&'()*+,;=%\[\]{}|]*)?(?:#\S*)?", re.I)
+_SCHEME = re.compile(r"(?i)^https?://[^/?#]")
+
+
+def clean_url(url: str) -> str:
+    """`url` as a browser would send it: blanks round it dropped, blanks and non-ASCII in it percent-encoded, the host in
+    punycode. Raises ValueError for what is not an http(s) URL with a host."""
+    if _CLEAN.fullmatch(url):
+        return url
+    stripped = re.sub(r"[\t\n\r]", "", url.strip("\x00\x01\x02\x03\x04\x05\x06\x07\x08\t\n\v\f\r\x0e\x0f\x1b\x1c\x1d\x1e\x1f "))
+    if not _SCHEME.match(stripped):
+        raise ValueError(f"{printable(url)[:200]!r} is not an http or https url")
+    from w3lib.url import safe_url_string  # here, not above: most urls never need it
+
+    try:
+        safe = str(safe_url_string(ascii_host(stripped)))
+    except (ValueError, UnicodeError) as error:
+        raise ValueError(f"{printable(url)[:200]!r} is not a url that can be sent: {error}") from None
+    if not _SCHEME.match(safe):
+        raise ValueError(f"{printable(url)[:200]!r} has no host")
+    return safe
+
+
+def ascii_host(url: str) -> str:
+    """The url with its host in punycode: this libcurl knows no IDN, and would ask the resolver for raw UTF-8."""
+    scheme, separator, rest = url.partition("://")
+    authority = re.split(r"[/?#\\]", rest, maxsplit=1)[0]
+    if authority.isascii():
+        return url
+    user, at, hostport = authority.rpartition("@")
+    host, colon, port = hostport.partition(":")
+    import idna  # here, not above: few hosts need it
+
+    try:
+        plain = idna.encode(host, uts46=True).decode()
+    except idna.IDNAError as error:
+        raise ValueError(f"{printable(host)!r} is not a host name: {error}") from None
+    return f"{scheme}{separator}{user}{at}{plain}{colon}{port}{rest[len(authority) :]}"
+
+
+def origin_of(url: str) -> tuple[str, str]:
+    """Scheme and authority without userinfo, in lower case: what decides whether a secret may go along (RFC 6454)."""
+    scheme, _, rest = url.partition("://")
+    authority = re.split(r"[/?#\\]", rest, maxsplit=1)[0].rpartition("@")[2].lower()
+    default = {"http": ":80", "https": ":443"}.get(scheme.lower(), "")
+    return scheme.lower(), authority.removesuffix(default) if default else authority
