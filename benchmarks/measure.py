@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.nginx import Site
+from benchmarks.tools import Tools
 
 _LAUNCHER = Path(__file__).with_name("launch.py")
 _REPOSITORY = Path(__file__).resolve().parent.parent
@@ -24,7 +24,9 @@ class Command(NamedTuple):
 
     argv: Sequence[str]
     self_timed: bool = False
-    good_codes: tuple[int, ...] = (0,)
+
+
+Prepare = Callable[[Path], Command]
 
 
 class Sample(NamedTuple):
@@ -59,7 +61,7 @@ class Contender:
 
     name: str
     pages: int
-    prepare: Callable[[Path], Command]
+    prepare: Prepare
     verify: Callable[[Path], str]
     folder: str = ""
     missing: str = ""
@@ -89,72 +91,72 @@ class Result:
         return ordered[(len(ordered) - 1) // 2]
 
 
-class Arena(NamedTuple):
-    """Where a suite is played."""
+class Setting(NamedTuple):
+    """What a suite is played with, and in which folder."""
 
-    scratch: Path
+    tools: Tools
     site: Site
-    timeout_s: float
+    scratch: Path
     say: Callable[[str], None]
 
 
-def play(contenders: Sequence[Contender], rounds: int, arena: Arena) -> dict[str, Result]:
+def play(contenders: Sequence[Contender], rounds: int, setting: Setting) -> dict[str, Result]:
     """Each contender once a round, in the given order. Contenders of the same name add up to one result."""
     results: dict[str, Result] = {}
     for contender in contenders:
         trouble = f"missing: {contender.missing}" if contender.missing else ""
         results.setdefault(contender.name, Result(contender.pages, trouble=trouble))
     for number in range(rounds):
-        _play_round(contenders, results, number, arena)
+        _play_round(contenders, results, number, setting)
     return results
 
 
-def _play_round(contenders: Sequence[Contender], results: Mapping[str, Result], number: int, arena: Arena) -> None:
+def _play_round(contenders: Sequence[Contender], results: Mapping[str, Result], number: int, setting: Setting) -> None:
     for position, contender in enumerate(contenders):
         result = results[contender.name]
-        folder = arena.scratch / contender.place
+        folder = setting.scratch / contender.place
         if not result.trouble:
             if len(result.rounds) <= number:
                 result.rounds.append([])
-            _play_turn(contender, result, folder, arena)
+            _play_turn(contender, result, folder, setting)
         if all(later.place != contender.place for later in contenders[position + 1 :]):
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _play_turn(contender: Contender, result: Result, folder: Path, arena: Arena) -> None:
+def _play_turn(contender: Contender, result: Result, folder: Path, setting: Setting) -> None:
     folder.mkdir(exist_ok=True)
     try:
         command = contender.prepare(folder)
         result.command = shown(command.argv, folder)
-        sample = _timed(command, contender.pages, folder, arena)
+        sample = _timed(command, contender.pages, folder, setting)
         result.saved = contender.verify(folder)
     except RunFailedError as error:
         result.trouble = f"failed: {error}"
-        arena.say(f"{contender.name}: {result.trouble}")
+        setting.say(f"{contender.name}: {result.trouble}")
         return
     result.rounds[-1].append(sample)
-    arena.say(f"{contender.name}: {sample.wall_s:.3f} s wall, {sample.cpu_s:.3f} s CPU, {sample.peak_mb:.0f} MB")
+    setting.say(f"{contender.name}: {sample.wall_s:.3f} s wall, {sample.cpu_s:.3f} s CPU, {sample.peak_mb:.0f} MB")
 
 
-def _timed(command: Command, page_count: int, folder: Path, arena: Arena) -> Sample:
+def _timed(command: Command, page_count: int, folder: Path, setting: Setting) -> Sample:
     # What the contender before has written must not be flushed to the disk on this one's time.
     os.sync()
-    before = arena.site.traffic()
-    facts = run(command, folder, arena.timeout_s)
-    after = arena.site.traffic()
+    before = setting.site.traffic()
+    facts = run(command, folder)
+    after = setting.site.traffic()
     # The second question for the counters is itself a connection and a request.
     connections, requests = after.connections - before.connections - 1, after.requests - before.requests - 1
     return Sample(page_count, facts["wall_s"], facts["cpu_s"], facts["peak_kb"] / 1024, connections, requests)
 
 
-def run(command: Command, folder: Path, timeout_s: float = 900) -> dict[str, float]:
+def run(command: Command, folder: Path, timeout_s: float = 1800) -> dict[str, float]:
     """Run it in `folder` under the launcher; its measures (see launch.py). RunFailedError with its last words else."""
     result_path, log_path = folder.with_suffix(".result"), folder.with_suffix(".log")
     launcher = [sys.executable, "-I", "-S", str(_LAUNCHER), str(result_path), str(log_path), str(timeout_s)]
     subprocess.run([*launcher, *command.argv], cwd=folder, env=_environment(), check=True)
     facts: dict[str, float] = json.loads(result_path.read_text())
     log = log_path.read_text(errors="replace").strip().splitlines()
-    if facts["code"] not in command.good_codes:
+    if facts["code"] != 0:
         raise RunFailedError(f"exit code {facts['code']}: {log[-1] if log else 'it said nothing'}")
     if command.self_timed:
         facts.update(json.loads(log[-1]))
@@ -176,7 +178,3 @@ def shown(argv: Iterable[str], folder: Path) -> str:
             word = word.replace(path, name)
         words.append(Path(word).name if word.startswith("/") else word)
     return " ".join(f"'{word}'" if " " in word else word for word in words)
-
-
-def median(values: Iterable[float]) -> float:
-    return statistics.median(values)

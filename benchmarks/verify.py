@@ -15,9 +15,7 @@ from benchmarks.measure import RunFailedError
 
 def saved_pages(folder: Path, count: int) -> str:
     """The digest of `folder`/1.html to `folder`/`count`.html; it must be the site's, and nothing else may lie there."""
-    names = os.listdir(folder) if folder.is_dir() else []
-    if len(names) != count:
-        raise RunFailedError(f"{len(names)} files in {folder.name}/ instead of {count}")
+    counted(folder, count)
     try:
         digest = page_digest((folder / f"{number}.html").read_bytes() for number in range(1, count + 1))
     except FileNotFoundError as error:
@@ -32,6 +30,14 @@ def saved_items(lines: Iterable[str], count: int) -> str:
     if len(items) != expected_count:
         raise RunFailedError(f"{len(items)} items instead of {expected_count}")
     return same(_item_digest(items), _expected_items(count), f"{expected_count} items")
+
+
+def counted(folder: Path, count: int) -> str:
+    """`count` files must lie in the folder; names with a leading dot don't count."""
+    found = sum(not name.startswith(".") for name in os.listdir(folder)) if folder.is_dir() else 0
+    if found != count:
+        raise RunFailedError(f"{found} files in {folder.name}/ instead of {count}")
+    return f"{count} files"
 
 
 def lines_of(folder: Path) -> Iterator[str]:

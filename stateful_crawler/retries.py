@@ -10,6 +10,8 @@ MAX_WAIT_S = 60.0
 JITTER = 0.25
 # A longer Retry-After is not waited for in working/: the task goes to error/ with `not_before` in its record.
 MAX_RETRY_AFTER_S = 300.0
+# A server that says "come back in three years" is believed for a week.
+MAX_NOT_BEFORE_S = 7 * 86400.0
 
 TRANSIENT_REASONS: frozenset[Reason] = frozenset({"dns", "connect", "reset", "truncated", "timeout"})
 TRANSIENT_STATUS = frozenset({408, 429, 500, 502, 503, 504})

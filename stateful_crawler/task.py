@@ -17,7 +17,7 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from stateful_crawler._version import __version__
-from stateful_crawler.curlconfig import Option, check_one_transfer, format_config, needs_globoff, parse_config
+from stateful_crawler.curlconfig import Option, format_config, needs_globoff, parse_config
 from stateful_crawler.errors import TaskFileError, printable
 from stateful_crawler.reasons import Reason
 
@@ -234,6 +234,11 @@ def utc_now() -> str:
     return _stamp(int(time.time()))
 
 
+def utc_at(second: float) -> str:
+    """A moment, in seconds since 1970, in the same form."""
+    return _stamp(int(second))
+
+
 @lru_cache(maxsize=4)
 def _stamp(second: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(second))
@@ -254,17 +259,16 @@ def _read_block(text: str) -> tuple[Option, ...] | None:
     the right line in its errors.
     """
     try:
-        options = parse_config(text, "")
+        options = parse_config(f'url = "http://x/"\n{text}', "")
     except TaskFileError:
         return None
-    return None if any(o.name in ("url", "output") for o in options) else tuple(options)
+    return None if any(option.name == "output" for option in options) else tuple(options[1:])
 
 
 def _read_slowly(name: str, text: str, path: str, records: list[str] | None) -> Task:
     if records is None:
         records = [line[len(RECORD) :] for line in text.split("\n") if line.startswith(RECORD)]
     options = parse_config(text, path)
-    check_one_transfer(options, path)
     values = {option.name: str(option.value) for option in options if option.name in ("url", "output")}
     rest = tuple(option for option in options if option.name not in values)
     return Task(name, values["url"], values.get("output"), rest, tuple(records))

@@ -17,9 +17,9 @@ import os
 import re
 import socket
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from typing import Literal
 
 from stateful_crawler import files
 from stateful_crawler.errors import EnvironmentFault, NameTaken, TaskFileError, WorkdirBusy, printable
@@ -51,11 +51,11 @@ class Claim:
     name: str
     path: str
     fd: int
+    source: State = "origin"
     task: Task | None = None
     fault: TaskFileError | None = None
     torn: bool = False
     attempt: int = 0
-    records: list[Record] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class Workdir:
                 holder = self._read_run()
                 raise WorkdirBusy(self.root, *((holder.pid, holder.host, holder.started) if holder else ()))
             run = {"pid": os.getpid(), "host": socket.gethostname(), "started": utc_now(), "argv": list(argv)}
-            with _machine_faults("can't write", self._run_json):
+            with machine_faults("can't write", self._run_json):
                 files.replace(self._run_json, json.dumps(run).encode())
             try:
                 yield
@@ -186,7 +186,7 @@ class Workdir:
         final = self.path("origin", task.name)
         # The pid tells a later run whether this file's owner is dead: adding needs no lock, so the lock can't tell.
         aside = f"{self._dirs['origin']}.{task.name}.{os.getpid()}{ASIDE}"
-        with _machine_faults("can't add", final):
+        with machine_faults("can't add", final):
             files.write_aside(aside, task.text())
             try:
                 files.publish_new(aside, final)
@@ -210,7 +210,7 @@ class Workdir:
         except OSError as error:
             raise EnvironmentFault.from_os("can't move", source, error) from error
         try:
-            return _read_claim(name, path, self.relative(path))
+            return _read_claim(name, path, state)
         except OSError:
             # Not to be opened (no permission, a link, a FIFO put there meanwhile): it goes back to where it was.
             files.move(path, source)
@@ -219,13 +219,12 @@ class Workdir:
     def record(self, claim: Claim, record: Record) -> None:
         """Append what happened to the task's file."""
         line = record.line()
-        with _machine_faults("can't write", claim.path):
+        with machine_faults("can't write", claim.path):
             if claim.fd >= 0:
                 files.write_all(claim.fd, b"\n" + line if claim.torn else line)
             else:
                 files.append_line(claim.path, line)
         claim.torn = False
-        claim.records.append(record)
 
     def rest(self, claim: Claim) -> None:
         """Close the task's file for a while: thousands may wait, and a process has a thousand descriptors."""
@@ -315,7 +314,7 @@ class Workdir:
         """
         final = self.page_path(task)
         aside = outcome.aside or self.page_aside(task.name)
-        with _machine_faults("can't write", final):
+        with machine_faults("can't write", final):
             if outcome.aside is None:
                 self._write_page(aside, task, outcome.body)
             if not files.exists(final):
@@ -337,7 +336,7 @@ class Workdir:
     def keep_error_page(self, name: str, outcome: Outcome) -> None:
         """Keep the body of a failed answer for `sc show`, in place of the one of the last try."""
         path = self.error_page_path(name)
-        with _machine_faults("can't write", path):
+        with machine_faults("can't write", path):
             if outcome.aside:
                 files.publish(outcome.aside, path)
             elif outcome.body:
@@ -345,7 +344,7 @@ class Workdir:
 
     def publish_items(self, name: str) -> None:
         """Put the items that a worker wrote aside under their final name."""
-        with _machine_faults("can't write", self.items_path(name)):
+        with machine_faults("can't write", self.items_path(name)):
             files.publish(self.items_aside(name), self.items_path(name))
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -372,7 +371,7 @@ class Workdir:
     def _reclaim(self, name: str) -> Claim | None:
         path = self.path("working", name)
         try:
-            return _read_claim(name, path, self.relative(path))
+            return _read_claim(name, path, "origin")
         except OSError:
             return None
 
@@ -476,14 +475,15 @@ def read_task_records(data: bytes) -> list[Record]:
     return Task("", "", record_lines=tuple(line[6:] for line in lines if line.startswith("# sc: "))).records
 
 
-def _read_claim(name: str, path: str, shown: str) -> Claim:
+def _read_claim(name: str, path: str, source: State) -> Claim:
     fd = files.open_to_append(path)
     try:
         data = files.read_open(fd, path, MAX_TASK_BYTES)
     except OSError:
         os.close(fd)
         raise
-    claim = Claim(name, path, fd, torn=bool(data) and not data.endswith(b"\n"))
+    claim = Claim(name, path, fd, source, torn=bool(data) and not data.endswith(b"\n"))
+    shown = f"working/{name}{SUFFIX}"
     try:
         if len(os.fsencode(name)) > MAX_STEM_BYTES:
             raise TaskFileError(shown, None, f"the task's name is over {MAX_STEM_BYTES} bytes", "give it a shorter one")
@@ -521,7 +521,7 @@ def _alive(pid: int) -> bool:
     return True
 
 
-class _machine_faults:  # noqa: N801 - reads as a verb where it is used
+class machine_faults:  # noqa: N801 - reads as a verb where it is used
     """Translate what the machine refuses into our own error; anything else is not expected and goes up as it is.
 
     A class and not a generator: it stands on the path of every page, and costs a quarter.

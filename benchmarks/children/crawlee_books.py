@@ -1,6 +1,7 @@
-"""`crawlee_books URL COUNT`: crawlee's ParselCrawler over pages 1 to COUNT with the benchmark's parser, into items.json.
+"""`crawlee_books URL COUNT memory|files`: crawlee's ParselCrawler over pages 1 to COUNT with the benchmark's parser.
 
-Storage in memory is crawlee's fastest documented setting; unlike sc and Scrapy with a JOBDIR it could not be resumed.
+The items are exported to items.json. Storage in memory is crawlee's fastest documented setting, but such a crawl can't be
+resumed; storage in files is its default, and can, as sc's and Scrapy's with a JOBDIR.
 """
 
 from __future__ import annotations
@@ -10,16 +11,16 @@ import sys
 
 from crawlee import ConcurrencySettings
 from crawlee.crawlers import ParselCrawler, ParselCrawlingContext
-from crawlee.storage_clients import MemoryStorageClient
+from crawlee.storage_clients import FileSystemStorageClient, MemoryStorageClient
 
 from benchmarks import pages
 from benchmarks.plugins.parser import parse
 
 
-async def main(site_url: str, page_count: int) -> None:
+async def main(site_url: str, page_count: int, storage: str) -> None:
     crawler = ParselCrawler(
         concurrency_settings=ConcurrencySettings(min_concurrency=10, max_concurrency=10, desired_concurrency=10),
-        storage_client=MemoryStorageClient(),
+        storage_client=MemoryStorageClient() if storage == "memory" else FileSystemStorageClient(),
         max_request_retries=0,
         use_session_pool=False,
         retry_on_blocked=False,
@@ -35,4 +36,4 @@ async def main(site_url: str, page_count: int) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], int(sys.argv[2])))
+    asyncio.run(main(sys.argv[1], int(sys.argv[2]), sys.argv[3]))

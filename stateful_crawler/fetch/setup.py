@@ -95,8 +95,6 @@ def _recipe(options: tuple[Option, ...], root: str, max_body_bytes: int) -> Reci
     for option in options:
         if reader := _READERS.get(option.name):
             reader(plan, option.value, root)
-    if plan.head and plan.data and not plan.get:
-        raise TaskFileError("", None, "`head` and `data` ask for two methods at once", "add `get`, or drop one")
     template = pycurl.Curl()
     for constant, value in [*_base_settings(max_body_bytes), *plan.settings, *_derived(plan)]:
         template.setopt(constant, value)

@@ -1,0 +1,158 @@
+"""The command `sc`: the group, its global options, and the one place where an error becomes a line and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from dataclasses import dataclass
+from importlib import import_module
+
+import click
+
+from stateful_crawler._version import __version__
+from stateful_crawler.errors import EnvironmentFault, PluginError, ScError, UsageError, WorkdirBusy, printable
+from stateful_crawler.settings import KEYS, read_settings
+
+# name -> where the command is, and its line in `sc --help`. Modules as strings, loaded on use: help must not wait for
+# libcurl or a parser.
+COMMANDS = {
+    "init": ("stateful_crawler.cli.project:init", "Make a project: create.py, parser.py, sc.toml, workdir/."),
+    "create": ("stateful_crawler.cli.project:create", "Make tasks with your create.py."),
+    "crawl": ("stateful_crawler.cli.crawling:crawl", "Fetch and parse all tasks in origin/."),
+    "retry": ("stateful_crawler.cli.crawling:retry", "Take everything in origin/, working/ and error/ again."),
+    "parse": ("stateful_crawler.cli.crawling:parse", "Parse saved pages again, without the network."),
+    "status": ("stateful_crawler.cli.looking:status", "Count the tasks in each state, and say why some failed."),
+    "show": ("stateful_crawler.cli.looking:show", "Show one task: its state, its options, what happened to it."),
+    "requeue": ("stateful_crawler.cli.keeping:requeue", "Put settled tasks back into origin/, pages kept."),
+    "fsck": ("stateful_crawler.cli.keeping:fsck", "Check that the folder is as it should be."),
+    "demo": ("stateful_crawler.cli.trying:demo", "Crawl an example bookshop, to see how it works."),
+    "site": ("stateful_crawler.cli.trying:site", "Serve the example sites on loopback until Ctrl-C."),
+}
+
+EXIT_INTERNAL, EXIT_USAGE, EXIT_TASKS_FAILED, EXIT_PLUGIN, EXIT_BUSY, EXIT_ENVIRONMENT, EXIT_DAMAGE = 1, 2, 3, 5, 6, 7, 9
+_EXIT_CODES: tuple[tuple[type[ScError], int], ...] = (
+    (UsageError, EXIT_USAGE),
+    (PluginError, EXIT_PLUGIN),
+    (WorkdirBusy, EXIT_BUSY),
+    (EnvironmentFault, EXIT_ENVIRONMENT),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """Where a command works, and how much it says."""
+
+    folder: str
+    workdir: str
+    quiet: bool
+    verbose: bool
+    debug: bool
+
+    def plugin_path(self, given: str | None, name: str) -> str | None:
+        """The plugin file to use: the one that was named, else the project's own if it has one."""
+        if given:
+            return given
+        path = os.path.join(self.folder, name)
+        return path if os.path.isfile(path) else None
+
+
+class _Commands(click.Group):
+    """The table of commands; a module is imported when its command is used or listed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, function = COMMANDS[cmd_name][0].partition(":")
+        command = getattr(import_module(module), function)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.option("-C", "folder", metavar="DIR", type=click.Path(), help="Work as if started in DIR.")
+@click.option("-w", "--workdir", metavar="DIR", envvar="SC_WORKDIR", show_envvar=True, help="The crawl's folder.  [default: workdir]")
+@click.option("-q", "--quiet", is_flag=True, envvar="SC_QUIET", help="Say nothing but errors.")
+@click.option("-v", "--verbose", is_flag=True, envvar="SC_VERBOSE", help="Name each task that fails.")
+@click.option("--debug", is_flag=True, envvar="SC_DEBUG", help="Show a traceback where an error ends the command.")
+@click.version_option(__version__, message="%(prog)s %(version)s")
+@click.pass_context
+def sc(ctx: click.Context, folder: str | None, workdir: str | None, quiet: bool, verbose: bool, debug: bool) -> None:
+    """A crawl is a folder: every page is one curl config file, the directory it lies in is its state.
+
+    \b
+    Try it:            sc demo
+    Start your own:    sc init   sc create 1 100   sc crawl -c 10   sc retry
+    """
+    if folder:
+        try:
+            os.chdir(folder)
+        except OSError as error:
+            raise UsageError(f"-C {printable(folder)}: {error.strerror}") from None
+    here = os.getcwd()
+    settings = read_settings(here)
+    flat = {key.replace("-", "_"): value for key, value in settings.items()}
+    ctx.default_map = {command: flat for command in COMMANDS}
+    root = workdir or settings.get("workdir") or "workdir"
+    ctx.obj = Project(here, os.path.join(here, root), quiet, verbose, debug)
+
+
+def main() -> None:
+    """Run `sc` and exit with its code; every error ends here, as one line on stderr."""
+    debug = "--debug" in sys.argv[1:] or bool(os.environ.get("SC_DEBUG"))
+    try:
+        code = sc.main(prog_name="sc", standalone_mode=False)
+    except click.exceptions.Exit as end:
+        code = end.exit_code
+    except click.ClickException as error:
+        error.show()
+        code = EXIT_USAGE
+    except (click.Abort, KeyboardInterrupt):
+        code = 130
+    except BrokenPipeError:
+        code = _reader_went_away()
+    except ScError as error:
+        code = _tell(error, debug)
+    except Exception as error:  # noqa: BLE001 - the last stop: without it a fault of ours shows as a traceback
+        code = _tell_internal(error, debug)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def option_settings() -> frozenset[str]:
+    """The keys of sc.toml, for the test that each is an option too."""
+    return frozenset(KEYS)
+
+
+def _tell(error: ScError, debug: bool) -> int:
+    if debug:
+        traceback.print_exc()
+    click.echo(f"sc: {error}", err=True)
+    if isinstance(error, PluginError) and error.detail:
+        click.echo(_users_part(error.detail), err=True)
+    return next((code for kind, code in _EXIT_CODES if isinstance(error, kind)), EXIT_INTERNAL)
+
+
+def _users_part(trace: str) -> str:
+    """The last lines of the user's own traceback: where in their file, and what."""
+    return "\n".join("  " + line for line in trace.rstrip().splitlines()[-4:])
+
+
+def _tell_internal(error: Exception, debug: bool) -> int:
+    if debug:
+        traceback.print_exc()
+    click.echo(f"sc: internal error: {type(error).__name__}: {printable(str(error))}", err=True)
+    click.echo("sc: nothing is lost; please report it with the output of the same command with --debug", err=True)
+    return EXIT_INTERNAL
+
+
+def _reader_went_away() -> int:
+    """`sc show 7 | head`: the reader has enough. Without the dup2 Python complains once more while it exits."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 141

@@ -1,0 +1,88 @@
+"""How a run is watched: a bar on a terminal, a line now and then elsewhere, signals that end it, a summary."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from types import FrameType
+
+import click
+
+from stateful_crawler.crawl import Stop, Tally, Watch
+
+LINE_EVERY_S = 10.0
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@contextlib.contextmanager
+def stop_on_signals() -> Iterator[tuple[Stop, list[int]]]:
+    """A Stop that Ctrl-C, SIGTERM and SIGHUP request; the list holds the signal that came. A second one leaves at once."""
+    stop, came = Stop(), list[int]()
+
+    def on_signal(number: int, _frame: FrameType | None) -> None:
+        if came:
+            os.write(2, b"\nsc: left at once; nothing is lost, `sc crawl` goes on\n")
+            os._exit(128 + number)
+        came.append(number)
+        os.write(2, b"\nsc: stopping: what is under way may end (8 s); once more to leave at once\n")
+        stop.request()
+
+    before = {number: signal.signal(number, on_signal) for number in _SIGNALS}
+    try:
+        yield stop, came
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        stop.close()
+
+
+@contextlib.contextmanager
+def progress(quiet: bool) -> Iterator[Watch]:
+    """What to call with the tally while a run goes on."""
+    if quiet:
+        yield lambda tally: None
+    elif sys.stderr.isatty():
+        with _bar() as watch:
+            yield watch
+    else:
+        yield _lines()
+
+
+@contextlib.contextmanager
+def _bar() -> Iterator[Watch]:
+    from tqdm import tqdm  # here, not above: only a terminal needs it
+
+    layout = "{n_fmt}/{total_fmt} |{bar}| {rate_fmt}{postfix} [{elapsed}<{remaining}]"
+    bar = tqdm(total=0, unit=" pages", bar_format=layout, file=sys.stderr, dynamic_ncols=True, miniters=0, mininterval=0)
+
+    def watch(tally: Tally) -> None:
+        bar.total = tally.total
+        bar.n = tally.done
+        waiting = f", {tally.waiting} waiting" if tally.waiting else ""
+        bar.set_postfix_str(f"{tally.failed} errors, {tally.connections} connections{waiting}", refresh=False)
+        bar.refresh()
+
+    try:
+        yield watch
+    finally:
+        bar.close()
+
+
+def _lines() -> Watch:
+    started = last = time.monotonic()
+
+    def watch(tally: Tally) -> None:
+        nonlocal last
+        if (now := time.monotonic()) - last >= LINE_EVERY_S:
+            last = now
+            rate = tally.done / (now - started)
+            click.echo(
+                f"{tally.done}/{tally.total} done, {rate:.1f} pages/s, {tally.failed} errors, {tally.connections} connections",
+                err=True,
+            )
+
+    return watch

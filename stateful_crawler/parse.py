@@ -1,0 +1,176 @@
+"""The parser's processes, seen from the crawl: pages in, outcomes out; the only place that meets pebble.
+
+Pages go to a process in batches, as large as the backlog makes them: one call costs 0.24 ms, more than half a page's
+parsing. When a process dies or hangs, only the page that it was at is charged; the rest of its batch is parsed anew.
+"""
+
+from __future__ import annotations
+
+import collections
+import concurrent.futures
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable
+from multiprocessing import sharedctypes
+from typing import Any
+
+import pebble
+
+from stateful_crawler import worker
+from stateful_crawler.errors import EnvironmentFault, PluginError
+from stateful_crawler.plugins import Plugin
+from stateful_crawler.task import Outcome
+from stateful_crawler.workdir import Claim
+
+MAX_BATCH = 16
+BATCHES_A_PROCESS = 2
+NOT_BEGUN = -1
+# The kernel's timer ends a page that hangs; this is for one whose code has switched that timer off.
+BACKSTOP_S = 10.0
+
+
+class Parser:
+    """A pool of parser processes. `submit` pages, `dispatch` what waits, collect `done` when `wake_fd` can be read."""
+
+    def __init__(self, root: str, plugin: Plugin, *, workers: int, timeout_s: float) -> None:
+        self._plugin, self._timeout_s = plugin, timeout_s
+        context = multiprocessing.get_context("forkserver")
+        # Loaded once in the server that all workers are forked from; without `cli` in it, each would import `sc` anew.
+        context.set_forkserver_preload(["stateful_crawler.worker", "stateful_crawler.cli"])
+        slots = workers * BATCHES_A_PROCESS
+        self._places = sharedctypes.RawArray("i", slots)
+        self._free = list(range(slots))
+        self._pool = pebble.ProcessPool(
+            max_workers=workers,
+            initializer=worker.set_up,
+            initargs=[root, plugin, timeout_s, self._places],
+            context=context,
+        )
+        self._waiting: collections.deque[Claim] = collections.deque()
+        self._batches: dict[int, list[Claim]] = {}
+        self._ended: collections.deque[tuple[int, concurrent.futures.Future[list[Outcome]]]] = collections.deque()
+        self._stillborn = 0
+        self.wake_fd, self._wake = os.pipe()
+        os.set_blocking(self.wake_fd, False)
+        os.set_blocking(self._wake, False)
+
+    def check(self) -> str:
+        """Load the plugin in a process; the digest of its code. Raises PluginError where it can't be loaded."""
+        try:
+            digest: str = self._pool.schedule(worker.check, timeout=self._timeout_s).result()
+        except PluginError:
+            raise
+        except concurrent.futures.TimeoutError:
+            raise PluginError(self._plugin.path, f"can't be loaded: it took over {self._timeout_s:g} s") from None
+        except pebble.ProcessExpired as error:
+            raise PluginError(self._plugin.path, f"can't be loaded: the process ended with {_exit_words(error)}") from None
+        return digest
+
+    @property
+    def backlog(self) -> int:
+        """Pages submitted whose outcome has not been collected."""
+        return len(self._waiting) + sum(len(claims) for claims in self._batches.values())
+
+    def submit(self, claim: Claim) -> None:
+        """Queue a page; `dispatch` sends it on."""
+        self._waiting.append(claim)
+
+    def dispatch(self) -> None:
+        """Send what waits to processes that have room, spread evenly."""
+        while self._waiting and self._free:
+            size = min(MAX_BATCH, -(-len(self._waiting) // len(self._free)))
+            self._send([self._waiting.popleft() for _ in range(size)])
+
+    def done(self) -> list[tuple[Claim, Outcome]]:
+        """The outcomes since the last call; raises EnvironmentFault where the machine failed a process."""
+        self._drain()
+        outcomes: list[tuple[Claim, Outcome]] = []
+        while self._ended:
+            place, future = self._ended.popleft()
+            claims = self._batches.pop(place)
+            self._free.append(place)
+            outcomes += self._collect(place, claims, future)
+        return outcomes
+
+    def withdraw(self) -> list[Claim]:
+        """Take back what no process has yet begun."""
+        waiting = list(self._waiting)
+        self._waiting.clear()
+        return waiting
+
+    def close(self) -> None:
+        """End all processes at once, whatever they are at."""
+        self._pool.stop()
+        self._pool.join()
+        os.close(self.wake_fd)
+        os.close(self._wake)
+
+    # ── inside ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _send(self, claims: list[Claim]) -> None:
+        place = self._free.pop()
+        self._places[place] = NOT_BEGUN
+        self._batches[place] = claims
+        limit_s = self._timeout_s * len(claims) + BACKSTOP_S
+        names = [claim.name for claim in claims]
+        future = self._pool.schedule(worker.parse_batch, args=[place, names], timeout=limit_s)
+        future.add_done_callback(self._note_end(place))
+
+    def _note_end(self, place: int) -> Callable[[Any], None]:
+        """Runs in pebble's thread: leave the future for the crawl's thread and wake it."""
+
+        def note(future: concurrent.futures.Future[list[Outcome]]) -> None:
+            self._ended.append((place, future))
+            try:
+                os.write(self._wake, b".")
+            except OSError:  # the pipe is full of wake-ups already, or closed with the crawl
+                return
+
+        return note
+
+    def _drain(self) -> None:
+        try:
+            while os.read(self.wake_fd, 4096):
+                pass
+        except BlockingIOError:
+            return
+
+    def _collect(
+        self, place: int, claims: list[Claim], future: concurrent.futures.Future[list[Outcome]]
+    ) -> list[tuple[Claim, Outcome]]:
+        try:
+            outcomes = future.result()
+        except concurrent.futures.TimeoutError:
+            return self._charge(place, claims, self._too_long())
+        except pebble.ProcessExpired as error:
+            hung = getattr(error, "exitcode", None) == -signal.SIGALRM
+            died = Outcome("parse", False, "crash-parse", f"the parser's process ended with {_exit_words(error)}")
+            return self._charge(place, claims, self._too_long() if hung else died)
+        self._stillborn = 0
+        return list(zip(claims, outcomes, strict=True))
+
+    def _charge(self, place: int, claims: list[Claim], outcome: Outcome) -> list[tuple[Claim, Outcome]]:
+        """The page that was under way gets the outcome; the others of its batch go back to the head of the queue."""
+        at = self._places[place]
+        if at == NOT_BEGUN:
+            self._stillborn += 1
+            if self._stillborn > 5:
+                raise EnvironmentFault("parser processes die before they begin:", self._plugin.path, hint=outcome.detail)
+            self._waiting.extendleft(reversed(claims))
+            return []
+        self._waiting.extendleft(claim for claim in reversed(claims) if claim is not claims[at])
+        return [(claims[at], outcome)]
+
+    def _too_long(self) -> Outcome:
+        return Outcome("parse", False, "timeout-parse", f"parse() took over {self._timeout_s:g} s")
+
+
+def _exit_words(error: pebble.ProcessExpired) -> str:
+    code = getattr(error, "exitcode", None)
+    if isinstance(code, int) and code < 0:
+        try:
+            return f"signal {signal.Signals(-code).name}"
+        except ValueError:
+            return f"signal {-code}"
+    return f"exit code {0 if code == 70 else code}"

@@ -1,0 +1,270 @@
+"""Inside a parser process: read saved pages, call the user's parse(), write the items aside.
+
+The user's code may do anything here: hang, exit, crash. Whatever it does costs the page that it was at, never more.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import hashlib
+import json
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableSequence
+from typing import Any
+
+from stateful_crawler import files, plugins
+from stateful_crawler.errors import PluginError, TaskFileError
+from stateful_crawler.page import Page
+from stateful_crawler.task import Outcome, Task
+from stateful_crawler.workdir import Workdir, machine_faults
+
+MAX_PAGE_BYTES = 1 << 31
+MAX_TRACEBACK = 4000
+NO_CONTENT = frozenset({204, 205})
+_PR_SET_PDEATHSIG = 1
+
+
+class _Worker:
+    """What one process keeps between pages: the workdir, the plugin, and the place where it notes the page it is at."""
+
+    def __init__(self, root: str, plugin: plugins.Plugin, timeout_s: float, places: MutableSequence[int]) -> None:
+        self.workdir, self.plugin, self.timeout_s, self.places = Workdir(root), plugin, timeout_s, places
+        self.digest = ""
+        self._parse: Callable[[Page], Any] | None = None
+
+    @property
+    def parse(self) -> Callable[[Page], Any]:
+        """The user's parse(), loaded once for each process."""
+        if self._parse is None:
+            self._parse = plugins.load(self.plugin, "parse")
+            self.digest = _digest(self.plugin)
+        return self._parse
+
+
+_worker: _Worker
+
+
+def set_up(root: str, plugin: plugins.Plugin, timeout_s: float, places: MutableSequence[int]) -> None:
+    """Make this process a parser process: quiet on stdout, deaf to Ctrl-C, dead with its parent."""
+    global _worker
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the whole terminal group; the parent decides
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    sys.stdout = sys.stderr
+    os.dup2(2, 1)  # stdout is data: what a parser, or a library in C, prints must not get into it
+    _die_with_parent()
+    _never_exit_with_0()
+    _worker = _Worker(root, plugin, timeout_s, places)
+
+
+def check() -> str:
+    """Load the plugin; the digest of its code. Raises PluginError."""
+    _ = _worker.parse
+    return _worker.digest
+
+
+def parse_batch(place: int, names: list[str]) -> list[Outcome]:
+    """Parse the pages of these tasks in working/; one outcome each. `places[place]` tells which one is under way."""
+    outcomes = []
+    for index, name in enumerate(names):
+        _worker.places[place] = index
+        outcomes.append(_parse_one(name))
+    return outcomes
+
+
+def _parse_one(name: str) -> Outcome:
+    workdir = _worker.workdir
+    try:
+        task = workdir.read("working", name)
+        path = workdir.page_path(task)
+        body = files.read_regular(path, MAX_PAGE_BYTES)
+        stat = os.stat(path)
+    except (OSError, TaskFileError) as error:
+        return Outcome("parse", False, "io", f"the saved page can't be read: {error}")
+    facts: dict[str, Any] = {"plugin": _worker.digest, "page": [stat.st_size, stat.st_mtime_ns]}
+    page = _page(task, body)
+    if page is None:
+        _write_items(name, [])
+        return Outcome("parse", True, facts=facts | {"items": 0, "skipped": "no content"})
+    try:
+        items, tasks = _call_user(page)
+    except _UserFault as fault:
+        return Outcome("parse", False, "parse", fault.sentence, facts | {"traceback": fault.trace[-MAX_TRACEBACK:]})
+    _write_items(name, items)
+    added = sum(workdir.add(task) for task in tasks)
+    facts |= {"plugin": _worker.digest, "items": len(items), "encoding": page.used_encoding}
+    if tasks:
+        facts |= {"new_tasks": added, "seen": len(tasks) - added}
+    return Outcome("parse", True, facts={key: value for key, value in facts.items() if value is not None})
+
+
+def _page(task: Task, body: bytes) -> Page | None:
+    """The page for the parser; None where the answer has no content by its status or method."""
+    fetched = task.last("fetch")
+    facts: Mapping[str, Any] = fetched.facts if fetched else {}
+    if facts.get("status") in NO_CONTENT or task.method == "HEAD":
+        return None
+    headers = [(str(name), str(value)) for name, value in facts.get("headers", ())]
+    return Page(
+        body,
+        url=str(facts.get("url") or task.url),
+        status=int(facts.get("status") or 200),
+        headers=headers,
+        name=task.name,
+        meta=task.meta,
+        follow=lambda url, given: plugins.follow(task, url, given),
+    )
+
+
+class _UserFault(Exception):
+    """The user's code went wrong: a sentence for the record, and the traceback."""
+
+    def __init__(self, sentence: str, trace: str) -> None:
+        super().__init__(sentence)
+        self.sentence, self.trace = sentence, trace
+
+
+def _call_user(page: Page) -> tuple[list[bytes], list[Task]]:
+    """Call the user's parse() and take all that it gives; _UserFault whatever it raises."""
+    _in_user_code.on = True
+    signal.setitimer(signal.ITIMER_REAL, _worker.timeout_s)  # the kernel ends this process when the page takes too long
+    try:
+        return _collect(_worker.parse(page))
+    except _UserFault:
+        raise
+    except PluginError as error:
+        raise _UserFault(str(error), error.detail) from None
+    except BaseException as error:  # noqa: BLE001 - the one place that calls the user's code: sys.exit costs one page
+        sentence = plugins.describe(error, _worker.plugin.path)
+        raise _UserFault(sentence, traceback.format_exc()) from None
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        _in_user_code.on = False
+
+
+def _collect(given: object) -> tuple[list[bytes], list[Task]]:
+    items: list[bytes] = []
+    tasks: list[Task] = []
+    for thing in _things(given):
+        if isinstance(thing, Task):
+            tasks.append(thing)
+        else:
+            items.append(_item_line(thing, len(items) + 1))
+    return items, tasks
+
+
+def _things(given: object) -> Iterable[object]:
+    """parse() may return nothing, one thing, a list, or be a generator."""
+    if given is None:
+        return ()
+    if isinstance(given, Mapping | Task) or (dataclasses.is_dataclass(given) and not isinstance(given, type)):
+        return (given,)
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise _UserFault(f"parse() returned {type(given).__name__}; it gives dicts, dataclasses or tasks", "")
+    return given
+
+
+def _item_line(item: object, number: int) -> bytes:
+    """One item as one line of strict JSON in UTF-8; _UserFault names item, key and type of what JSON can't hold."""
+    if dataclasses.is_dataclass(item) and not isinstance(item, type):
+        item = {field.name: getattr(item, field.name) for field in dataclasses.fields(item)}
+    if not isinstance(item, dict):
+        raise _UserFault(f"item {number} is {type(item).__name__}; parse() gives dicts, dataclasses or tasks", "")
+    try:
+        if all(type(key) is str and (value is None or type(value) in _SIMPLE) for key, value in item.items()):
+            plain: Any = item
+        else:
+            plain = _plain(item, f"item {number}", 0)
+        return json.dumps(plain, ensure_ascii=False, allow_nan=False, check_circular=False).encode() + b"\n"
+    except UnicodeEncodeError:
+        raise _UserFault(f"item {number} holds half of a surrogate pair, which UTF-8 can't spell", "") from None
+    except ValueError as error:
+        raise _UserFault(f"item {number}: {error}", "") from None
+
+
+_SIMPLE = frozenset({str, int, bool})
+
+
+def _plain(value: Any, at: str, depth: int) -> Any:
+    """The value made of JSON's own types; what has no place in JSON is an error that says where it stands."""
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if depth > 100:
+        raise _UserFault(f"{at} is nested over 100 levels, or holds itself", "")
+    if isinstance(value, float):
+        if value != value or value in (float("inf"), float("-inf")):
+            raise _UserFault(f"{at} is {value}, which JSON has no word for", "")
+        return value
+    if isinstance(value, Mapping):
+        for key in value:
+            if not isinstance(key, str):
+                raise _UserFault(f"{at} has the key {key!r} of type {type(key).__name__}; keys must be str", "")
+        return {key: _plain(part, f"{at}, key {key!r}", depth + 1) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part, f"{at}[{i}]", depth + 1) for i, part in enumerate(value)]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return _plain({f.name: getattr(value, f.name) for f in dataclasses.fields(value)}, at, depth)
+    raise _UserFault(f"{at} is {type(value).__module__}.{type(value).__qualname__}; convert it to text or a number", "")
+
+
+def _write_items(name: str, lines: list[bytes]) -> None:
+    aside = _worker.workdir.items_aside(name)
+    with machine_faults("can't write", aside):
+        files.write_aside(aside, b"".join(lines))
+
+
+def _digest(plugin: plugins.Plugin) -> str:
+    """A hash of the plugin's code and of the neighbours that it has imported: when it differs, its items are stale."""
+    digest = hashlib.blake2b(plugin.source, digest_size=8)
+    for path in sorted(_neighbours(os.path.dirname(plugin.path) + os.sep)):
+        try:
+            digest.update(files.read_regular(path, 1 << 26))
+        except OSError:
+            continue
+    return digest.hexdigest()
+
+
+def _neighbours(folder: str) -> Iterator[str]:
+    for module in list(sys.modules.values()):
+        path = getattr(module, "__file__", None) or ""
+        if path.startswith(folder) and "site-packages" not in path and not module.__name__.startswith(("_sc_plugin_", "stateful_")):
+            yield path
+
+
+class _Flag:
+    on = False
+
+
+_in_user_code = _Flag()
+
+
+def _never_exit_with_0() -> None:
+    """Make os._exit(0) in the user's code visible: the pool takes a process that ends with 0 for one still at work, and
+    the page would wait for its time limit."""
+    really_exit, ours = os._exit, os.getpid()
+
+    def _exit(status: int) -> None:
+        really_exit(70 if status == 0 and _in_user_code.on and os.getpid() == ours else status)
+
+    os._exit = _exit  # type: ignore[assignment]  # NoReturn can't be said of a wrapper
+
+
+def _die_with_parent() -> None:
+    """End this process when the crawl is killed: a parser that goes on would write into the next run's folder."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    else:
+        threading.Thread(target=_watch_parent, args=(os.getppid(),), daemon=True).start()
+
+
+def _watch_parent(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(1)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
