@@ -32,9 +32,9 @@ def main(result_path: str, log_path: str, timeout_s: float, command: list[str]) 
         code = child.wait()
     killed = _reap_orphans()
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    result = {"wall_s": wall_s, "cpu_s": used.ru_utime + used.ru_stime, "peak_kb": peak_kb, "code": code, "killed": killed}
+    cpu_s = used.ru_utime + used.ru_stime
     with open(result_path, "w") as file:
-        json.dump(result, file)
+        json.dump({"wall_s": wall_s, "cpu_s": cpu_s, "peak_kb": peak_kb, "code": code, "killed": killed}, file)
 
 
 def _watch(pid: int, deadline: float) -> int:

@@ -30,7 +30,7 @@ Prepare = Callable[[Path], Command]
 
 
 class Sample(NamedTuple):
-    """One timed run. CPU is user + system time of the command and all its descendants; the peak is the command's own."""
+    """One timed run. CPU is user + system of the command and all its descendants, the peak is the command's own."""
 
     pages: int
     wall_s: float
@@ -127,7 +127,7 @@ def _play_turn(contender: Contender, result: Result, folder: Path, setting: Sett
     folder.mkdir(exist_ok=True)
     try:
         command = contender.prepare(folder)
-        result.command = shown(command.argv, folder)
+        result.command = shown(command.argv, {str(folder): "DIR", str(_REPOSITORY): ".", setting.site.url: "URL"})
         sample = _timed(command, contender.pages, folder, setting)
         result.saved = contender.verify(folder)
     except RunFailedError as error:
@@ -157,7 +157,9 @@ def run(command: Command, folder: Path, timeout_s: float = 1800) -> dict[str, fl
     facts: dict[str, float] = json.loads(result_path.read_text())
     log = log_path.read_text(errors="replace").strip().splitlines()
     if facts["code"] != 0:
-        raise RunFailedError(f"exit code {facts['code']}: {log[-1] if log else 'it said nothing'}")
+        raise RunFailedError(f"exit code {facts['code']}: {' / '.join(log[-3:]) or 'it said nothing'}")
+    if facts["killed"]:
+        raise RunFailedError(f"left {facts['killed']} processes running")
     if command.self_timed:
         facts.update(json.loads(log[-1]))
     return facts
@@ -169,12 +171,11 @@ def _environment() -> dict[str, str]:
     return {**kept, "PYTHONPATH": str(_REPOSITORY), "no_proxy": "*"}
 
 
-def shown(argv: Iterable[str], folder: Path) -> str:
-    """The command for a reader: without the machine's paths."""
-    names = {str(folder): "DIR", str(_REPOSITORY): "."}
+def shown(argv: Iterable[str], names: Mapping[str, str]) -> str:
+    """The command for a reader: this run's paths and address replaced by their names."""
     words = []
     for word in argv:
-        for path, name in names.items():
-            word = word.replace(path, name)
+        for text, name in names.items():
+            word = word.replace(text, name)
         words.append(Path(word).name if word.startswith("/") else word)
     return " ".join(f"'{word}'" if " " in word else word for word in words)

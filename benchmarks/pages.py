@@ -1,4 +1,4 @@
-"""The benchmark site's pages: 15,000 bytes each, twenty books, and the page's number in it, so that a saved page proves itself."""
+"""The benchmark site's pages: 15,000 bytes, twenty books, and their number in them: a saved page proves itself."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _HEAD = """<!DOCTYPE html>
 <script src="/static/shop.js" defer></script>
 </head>
 <body id="default" class="default">
-<header class="header container-fluid"><a href="/">The benchmark bookshop</a> <small>every price is made up</small></header>
+<header class="header container-fluid"><a href="/">The benchmark bookshop</a> <small>all prices made up</small></header>
 <ol class="row">
 """
 _BOOK = """<li class="col-xs-6 col-sm-4">

@@ -9,7 +9,7 @@ from benchmarks import pages, tasks, verify
 from benchmarks.measure import Command, Contender, Prepare, Setting
 
 
-def curl_parallel(setting: Setting, count: int, name: str = "curl -Z -K") -> Contender:
+def curl_parallel(setting: Setting, count: int, name: str = "curl -Z -K", folder: str = "") -> Contender:
     """One curl with one config of all pages: connections kept alive, no state at all."""
     argv = [setting.tools.curl, "-q", "-s", "-f", "-Z", "--parallel-max", "10", "-K", "all.conf"]
 
@@ -20,7 +20,7 @@ def curl_parallel(setting: Setting, count: int, name: str = "curl -Z -K") -> Con
                 file.write(f'url = "{setting.site.url}{pages.path(number)}"\noutput = "html/{number}.html"\n')
         return Command(argv)
 
-    return _saving(name, count, prepare, setting.tools.lacks("curl"))
+    return _saving(name, count, prepare, setting.tools.lacks("curl"), folder)
 
 
 def curl_processes(setting: Setting, count: int) -> Contender:
@@ -76,5 +76,5 @@ def _python(setting: Setting, module: str, count: int, what: str) -> Command:
     return Command([*program, setting.site.url, str(count), what])
 
 
-def _saving(name: str, count: int, prepare: Prepare, lacking: str) -> Contender:
-    return Contender(name, count, prepare, lambda place: verify.saved_pages(place / "html", count), missing=lacking)
+def _saving(name: str, count: int, prepare: Prepare, lacking: str, folder: str = "") -> Contender:
+    return Contender(name, count, prepare, lambda place: verify.saved_pages(place / "html", count), folder, lacking)

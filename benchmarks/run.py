@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except nginx.NginxFailedError as error:
         print(f"benchmarks: nginx: {error}", file=sys.stderr)
         return 2
-    text = report.render(_facts(options, found, places, started), played, found.missing)
+    text = report.render(_facts(options, found, started), played, found.missing)
     print(text)
     if options.out:
         options.out.write_text(text, encoding="utf-8")
@@ -52,7 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--only", action="append", choices=list(suites.ALL), help="play only this suite; may be repeated")
     add("--on", action="append", choices=["tmpfs", "disk"], help="only on this file system")
     add("--tmpfs", type=Path, default=Path(_RAM_DISK), help=f"a folder on a tmpfs ({_RAM_DISK})")
-    add("--disk", type=Path, default=Path(tempfile.gettempdir()), help="a folder on a disk (the system's for temporary files)")
+    add("--disk", type=Path, default=Path(tempfile.gettempdir()), help="a folder on a disk (where temporary files go)")
     add("--peer-python", default=sys.executable, help="the python that has scrapy and crawlee (this one)")
     add("--out", type=Path, help="write the report to this file too")
     return parser
@@ -101,9 +101,7 @@ def _play(suite: suites.Suite, rounds: int, setting: Setting) -> report.Played:
     return report.Played(suite.title, where, results, verdicts)
 
 
-def _facts(
-    options: argparse.Namespace, found: tools.Tools, places: Sequence[Path], load: tuple[float, float, float]
-) -> dict[str, str]:
+def _facts(options: argparse.Namespace, found: tools.Tools, load: tuple[float, float, float]) -> dict[str, str]:
     return {
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
         **tools.machine(),

@@ -1,4 +1,4 @@
-"""What is measured: each suite names its contenders, in the order in which they take turns, and the targets to reach."""
+"""What is measured: each suite names its contenders, in the order of their turns, and the targets to reach."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from benchmarks import floors, ours, peers
 from benchmarks.measure import Contender, Sample, Setting
-from benchmarks.targets import Target, times_faster, wall_ratio
+from benchmarks.targets import Target, each_a_second, growth_of, times_faster, wall_ratio
 
 _BYTES_A_TASK = 28 * 1024
 """A page of 15,000 bytes and two small files in blocks of 4 KiB, with some room."""
@@ -35,38 +35,38 @@ class Suite(NamedTuple):
     per_place: bool = True
 
 
-def fetch(setting: Setting, sizes: Sizes) -> Suite:
+def fetch(setting: Setting, amounts: Sizes) -> Suite:
     sc, curl, processes, scrapy = (
-        ours.fetch(setting, sizes.pages),
-        peers.curl_parallel(setting, sizes.pages),
-        peers.curl_processes(setting, sizes.process_pages),
-        peers.scrapy_saving(setting, sizes.pages),
+        ours.fetch(setting, amounts.pages),
+        peers.curl_parallel(setting, amounts.pages),
+        peers.curl_processes(setting, amounts.process_pages),
+        peers.scrapy_saving(setting, amounts.pages),
     )
     targets = [
         Target("wall time to `curl -Z -K`", (sc.name, curl.name), wall_ratio, "x", limit=2.5, aim=2.0),
-        Target("faster than one curl process per task", (sc.name, processes.name), times_faster, "x", 20, at_least=True),
-        Target("faster than Scrapy saving the pages", (sc.name, scrapy.name), times_faster, "x", at_least=True),
+        Target("pages/s to one curl per task", (sc.name, processes.name), times_faster, "x", limit=20, at_least=True),
+        Target("pages/s to Scrapy saving the pages", (sc.name, scrapy.name), times_faster, "x", at_least=True),
     ]
-    return Suite("Crawl without a parser", [sc, curl, processes, scrapy], targets, sizes.pages * _BYTES_A_TASK)
+    return Suite("Crawl without a parser", [sc, curl, processes, scrapy], targets, amounts.pages * _BYTES_A_TASK)
 
 
-def cpu(setting: Setting, sizes: Sizes) -> Suite:
+def cpu(setting: Setting, amounts: Sizes) -> Suite:
     sc, floor, raw = (
-        ours.fetch(setting, sizes.pages),
-        floors.flow(setting, sizes.pages),
-        floors.raw_multi(setting, sizes.pages),
+        ours.fetch(setting, amounts.pages),
+        floors.flow(setting, amounts.pages),
+        floors.raw_multi(setting, amounts.pages),
     )
 
-    def to_floors(ours: Sample, floor: Sample, raw: Sample) -> float:
-        return ours.cpu_ms_a_page / (floor.cpu_ms_a_page + raw.cpu_ms_a_page)
+    def to_floors(crawl: Sample, files: Sample, transfers: Sample) -> float:
+        return crawl.cpu_ms_a_page / (files.cpu_ms_a_page + transfers.cpu_ms_a_page)
 
     names = (sc.name, floor.name, raw.name)
     targets = [Target("CPU to bare file operations + raw CurlMulti", names, to_floors, "x", limit=3.0, aim=2.0)]
-    return Suite("CPU of the crawl without a parser", [sc, floor, raw], targets, sizes.pages * _BYTES_A_TASK)
+    return Suite("CPU of the crawl without a parser", [sc, floor, raw], targets, amounts.pages * _BYTES_A_TASK)
 
 
-def parse(setting: Setting, sizes: Sizes) -> Suite:
-    count = sizes.parse_pages
+def parse(setting: Setting, amounts: Sizes) -> Suite:
+    count = amounts.parse_pages
     sc, scrapy, in_memory, in_files = (
         ours.parse(setting, count),
         peers.scrapy_parsing(setting, count),
@@ -85,31 +85,31 @@ def parse(setting: Setting, sizes: Sizes) -> Suite:
     return Suite("Crawl with a parser", [sc, scrapy, in_memory, in_files], targets, count * _BYTES_A_TASK)
 
 
-def overhead(setting: Setting, sizes: Sizes) -> Suite:
+def overhead(setting: Setting, amounts: Sizes) -> Suite:
     with_parser, without, alone = (
-        ours.parse(setting, sizes.pages),
-        ours.fetch(setting, sizes.pages),
-        floors.parsel_alone(setting, sizes.pages),
+        ours.parse(setting, amounts.pages),
+        ours.fetch(setting, amounts.pages),
+        floors.parsel_alone(setting, amounts.pages),
     )
 
-    def cost(with_parser: Sample, without: Sample, alone: Sample) -> float:
-        return with_parser.cpu_ms_a_page - without.cpu_ms_a_page - alone.cpu_ms_a_page
+    def cost(parsed: Sample, fetched: Sample, parsel: Sample) -> float:
+        return parsed.cpu_ms_a_page - fetched.cpu_ms_a_page - parsel.cpu_ms_a_page
 
     names = (with_parser.name, without.name, alone.name)
     targets = [Target("our CPU a page above fetch and the parser's own", names, cost, "ms", limit=0.5, aim=0.3)]
     contenders = [with_parser, without, alone]
-    return Suite("Cost of parsing", contenders, targets, sizes.pages * _BYTES_A_TASK, per_place=False)
+    return Suite("Cost of parsing", contenders, targets, amounts.pages * _BYTES_A_TASK, per_place=False)
 
 
-def sizes(setting: Setting, sizes: Sizes) -> Suite:
+def sizes(setting: Setting, amounts: Sizes) -> Suite:
     idle = ours.idle(setting, "sc crawl, nothing to do")
     contenders = [idle]
-    for count in sizes.tasks:
+    for count in amounts.tasks:
         # The ratios stand on the smallest size, whose runs are short: more of them.
-        for repeat in range(_REPEATS_OF_SMALL_SIZES if count == min(sizes.tasks) else 1):
+        for repeat in range(_REPEATS_OF_SMALL_SIZES if count == min(amounts.tasks) else 1):
             contenders += _size_contenders(setting, count, f"{count}-{repeat}")
-    targets = list(_size_targets(min(sizes.tasks), max(sizes.tasks), idle.name))
-    return Suite("Number of tasks", contenders, targets, max(sizes.tasks) * _BYTES_A_TASK)
+    targets = list(_size_targets(min(amounts.tasks), max(amounts.tasks), idle.name))
+    return Suite("Number of tasks", contenders, targets, max(amounts.tasks) * _BYTES_A_TASK)
 
 
 def _size_contenders(setting: Setting, count: int, tag: str) -> list[Contender]:
@@ -120,14 +120,16 @@ def _size_contenders(setting: Setting, count: int, tag: str) -> list[Contender]:
         ours.status(setting, count, f"sc status after, {count}", f"sc-{tag}"),
         floors.create(setting, count, f"bare create, {count}", f"bare-{tag}"),
         floors.list_tasks(setting, count, f"bare listing, {count}", f"bare-{tag}"),
-        peers.curl_parallel(setting, count, f"curl -Z -K, {count}"),
+        peers.curl_parallel(setting, count, f"curl -Z -K, {count}", f"curl-{tag}"),
     ]
 
 
 def _size_targets(small: int, large: int, idle: str) -> Iterator[Target]:
     def growth(large_run: Sample, small_run: Sample, idle_run: Sample) -> float:
-        own = [(run.wall_s - idle_run.wall_s) / run.pages for run in (large_run, small_run)]
-        return own[0] / own[1]
+        return growth_of(*((run.wall_s - idle_run.wall_s) / run.pages for run in (large_run, small_run)))
+
+    def cpu_growth(large_run: Sample, small_run: Sample, idle_run: Sample) -> float:
+        return growth_of(*((run.cpu_s - idle_run.cpu_s) / run.pages for run in (large_run, small_run)))
 
     def crawl(count: int) -> str:
         return f"sc crawl, {count}"
@@ -138,20 +140,20 @@ def _size_targets(small: int, large: int, idle: str) -> Iterator[Target]:
     to = f"a task at {large} to {small}"
     yield Target(f"crawl time {to}", (crawl(large), crawl(small)), wall_ratio, "x", 1.2)
     yield Target(f"crawl time {to}, start-up taken off", (crawl(large), crawl(small), idle), growth, "x", 1.2)
+    yield Target(f"crawl CPU {to}, start-up taken off", (crawl(large), crawl(small), idle), cpu_growth, "x", 1.2)
     yield Target(f"create time {to}", (create(large), create(small)), wall_ratio, "x", 1.2)
     yield Target(f"peak memory of the crawl at {large}", (crawl(large),), lambda run: run.peak_mb, "MB", 80)
     for when in ("before", "after"):
         name = f"sc status {when}, {large}"
         yield Target(f"`sc status` {when} a crawl of {large}", (name,), lambda run: run.wall_s, "s", 1.0)
-    rate: Callable[[Sample], float] = lambda run: run.pages / run.wall_s  # noqa: E731
-    yield Target(f"`sc create` of {large}", (create(large),), rate, "tasks/s", 10_000, at_least=True)
+    yield Target(f"`sc create` of {large}", (create(large),), each_a_second, "tasks/s", 10_000, at_least=True)
 
 
-def start(setting: Setting, _sizes: Sizes) -> Suite:
+def start(setting: Setting, _amounts: Sizes) -> Suite:
     sc, click = ours.show_help(setting), peers.import_click(setting)
 
-    def later(sc: Sample, click: Sample) -> float:
-        return (sc.wall_s - click.wall_s) * 1000
+    def later(help_run: Sample, import_run: Sample) -> float:
+        return (help_run.wall_s - import_run.wall_s) * 1000
 
     targets = [Target("`sc --help` after `import click`", (sc.name, click.name), later, "ms", limit=60)]
     return Suite("Start", [sc, click], targets, rounds=_HELP_ROUNDS, per_place=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -66,3 +67,12 @@ def wall_ratio(ours: Sample, peer: Sample) -> float:
 def times_faster(ours: Sample, peer: Sample) -> float:
     """Pages a second of ours to the peer's."""
     return peer.wall_ms_a_page / ours.wall_ms_a_page
+
+
+def each_a_second(run: Sample) -> float:
+    return run.pages / run.wall_s
+
+
+def growth_of(large: float, small: float) -> float:
+    """The cost at a large size to that at a small one; a small one lost in the noise counts as no growth shown."""
+    return large / small if small > 0 else math.inf

@@ -19,10 +19,12 @@ from typing import Literal, Protocol
 from stateful_crawler import plugins, retries
 from stateful_crawler.errors import NameTaken, TaskFileError, printable
 from stateful_crawler.fetch import Fetcher, Limits
+from stateful_crawler.frontier import Frontier, natural_key
+from stateful_crawler.pages import Pages
 from stateful_crawler.plugins import Plugin
 from stateful_crawler.reasons import PARSE_REASONS, Reason
 from stateful_crawler.task import Outcome, Task, utc_at, utc_now
-from stateful_crawler.workdir import Claim, Frontier, State, Workdir, natural_key, read_last_record
+from stateful_crawler.workdir import Claim, State, Workdir, read_last_record
 
 WIND_DOWN_S = 8.0
 TICK_S = 0.2
@@ -145,7 +147,13 @@ def retry(
 
 
 def reparse(
-    workdir: Workdir, settings: CrawlSettings, stop: Stop, watch: Watch, *, all_pages: bool = False, argv: Collection[str] = ()
+    workdir: Workdir,
+    settings: CrawlSettings,
+    stop: Stop,
+    watch: Watch,
+    *,
+    all_pages: bool = False,
+    argv: Collection[str] = (),
 ) -> Tally:
     """Parse saved pages again, without the network: those whose page or parser has changed, or all of them."""
     with workdir.lock(argv):
@@ -153,9 +161,11 @@ def reparse(
         return _run(workdir, settings, None, stop, watch, tally, None, all_pages=all_pages)
 
 
-def requeue(workdir: Workdir, names: Collection[str], state: State | None, argv: Collection[str] = ()) -> tuple[list[str], dict[str, str]]:
-    """Put settled tasks back into origin/, pages kept: those named, or all of one state. What was moved, and what was not
-    and why."""
+def requeue(
+    workdir: Workdir, names: Collection[str], state: State | None, argv: Collection[str] = ()
+) -> tuple[list[str], dict[str, str]]:
+    """Put settled tasks back into origin/, pages kept: those named, or all of one state. Gives what was moved, and what
+    was not with the reason."""
     with workdir.lock(argv):
         moved: list[str] = []
         refused: dict[str, str] = {}
@@ -172,10 +182,29 @@ def requeue(workdir: Workdir, names: Collection[str], state: State | None, argv:
 
 
 def _take_back(workdir: Workdir) -> Tally:
-    back, unknown = workdir.take_back()
-    tally = Tally(taken_back=len(back), failed=len(unknown))
-    if unknown:
-        tally.reasons["unknown-outcome"] = len(unknown)
+    """Put what a dead run left in working/ back into origin/.
+
+    A request that changes things may have reached the server: it is not sent again without being asked.
+    """
+    tally, pages = Tally(), Pages(workdir)
+    for claim in workdir.left_behind():
+        task = claim.task
+        if task is not None:
+            pages.undo_unrecorded(task)
+        doubtful = task is not None and task.changes_things and not pages.has(task)
+        if doubtful:
+            detail = "the run ended while this request was under way; whether it was carried out is not known"
+            workdir.record(claim, Outcome("fetch", False, "unknown-outcome", detail).record(to="error"))
+        try:
+            workdir.settle(claim, "error" if doubtful else "origin")
+        except NameTaken as error:
+            tally.left_alone[claim.name] = f"left in working/: {error}"
+            continue
+        tally.taken_back += not doubtful
+        tally.failed += doubtful
+        tally.reasons["unknown-outcome"] += doubtful
+    workdir.sweep()
+    tally.reasons = +tally.reasons
     return tally
 
 
@@ -199,12 +228,16 @@ def _from_origin(workdir: Workdir, frontier: Frontier, tally: Tally) -> Iterator
             tally.left_alone[name] = "the file can't be opened"
 
 
-def _from_saved(workdir: Workdir, names: frozenset[str] | None, digest: str, tally: Tally, all_pages: bool) -> Iterator[Claim | None]:
+def _from_saved(
+    workdir: Workdir, names: frozenset[str] | None, digest: str, tally: Tally, all_pages: bool
+) -> Iterator[Claim | None]:
     """Claims of tasks whose page is saved and whose items are stale."""
     states: tuple[State, ...] = ("success", "error")
     for state in states:
         for name in sorted(workdir.names(state), key=natural_key):
-            if (names is None or name in names) and _is_stale(workdir, state, name, digest, all_pages or names is not None):
+            if (names is None or name in names) and _is_stale(
+                workdir, state, name, digest, all_pages or names is not None
+            ):
                 claim = workdir.claim(name, state)
                 if claim is not None:
                     tally.total += 1
@@ -216,13 +249,13 @@ def _from_saved(workdir: Workdir, names: frozenset[str] | None, digest: str, tal
 def _is_stale(workdir: Workdir, state: State, name: str, digest: str, anyway: bool) -> bool:
     try:
         task = workdir.read(state, name)
-        if not workdir.has_page(task):
+        if not Pages(workdir).has(task):
             return False
-        page = os.stat(workdir.page_path(task))
+        page = os.stat(Pages(workdir).path_of(task))
     except (OSError, TaskFileError):
         return False
     parsed = task.last("parse")
-    if anyway or parsed is None or not os.path.exists(workdir.items_path(name)):
+    if anyway or parsed is None or not os.path.exists(Pages(workdir).items_path(name)):
         return True
     return parsed.facts.get("plugin") != digest or parsed.facts.get("page") != [page.st_size, page.st_mtime_ns]
 
@@ -252,7 +285,7 @@ def _those_that_need(workdir: Workdir, only: str | None, names: frozenset[str] |
         if names is not None and name not in names:
             continue
         with contextlib.suppress(OSError, TaskFileError):
-            if workdir.has_page(workdir.read("origin", name)) == (only == "parse"):
+            if Pages(workdir).has(workdir.read("origin", name)) == (only == "parse"):
                 chosen.append(name)
     return frozenset(chosen)
 
@@ -281,7 +314,7 @@ def _run(
             digest = parser.check()
             claims = claims or _from_saved(workdir, settings.names, digest, tally, all_pages)
         assert claims is not None
-        fetcher = Fetcher(workdir.root, settings.limits, workdir.page_aside)
+        fetcher = Fetcher(workdir.root, settings.limits, Pages(workdir).aside_of)
         stack.callback(fetcher.close)
         run = _Run(workdir, settings, claims, fetcher, parser, tally, frontier)
         stack.callback(run.put_back_all)
@@ -303,7 +336,7 @@ class _Run:
         tally: Tally,
         frontier: Frontier | None,
     ) -> None:
-        self._workdir, self._settings, self._claims = workdir, settings, claims
+        self._workdir, self._pages, self._settings, self._claims = workdir, Pages(workdir), settings, claims
         self._fetcher, self._parser, self.tally, self._frontier = fetcher, parser, tally, frontier
         self._in_hand: dict[str, Claim] = {}
         self._waiting: list[tuple[float, int, Claim]] = []
@@ -361,11 +394,11 @@ class _Run:
         if task is None:
             self._fail(claim, Outcome("fetch", False, "config", str(claim.fault)))
             return
-        if not self._settings.refetch and task.record_lines and self._workdir.has_page(task):
+        if not self._settings.refetch and task.record_lines and self._pages.has(task):
             self._saved(claim)
             return
         try:
-            self._workdir.check_output(task)
+            self._pages.check_output(task)
             self._fetcher.start(claim, task)
         except TaskFileError as error:
             self._fail(claim, Outcome("fetch", False, "config", str(error)))
@@ -406,12 +439,12 @@ class _Run:
         """Publish the page, then write the record: a page without its record is fetched again after a crash."""
         task = _task(claim)
         try:
-            self._workdir.publish_page(claim, task, outcome)
+            self._pages.publish(task, outcome)
         except NameTaken as error:
             self._fail(claim, Outcome("fetch", False, "config", f"the page was not saved: {error}", outcome.facts))
             return
         self._workdir.record(claim, outcome.record(attempt=claim.attempt, saved=task.page_output))
-        self._workdir.forget_aside(task)
+        self._pages.forget_aside(task)
         self.tally.fetched += 1
         self.tally.empty += outcome.facts.get("bytes") == 0
         self._saved(claim)
@@ -429,7 +462,7 @@ class _Run:
         if not outcome.ok:
             self._fail(claim, outcome)
             return
-        self._workdir.publish_items(claim.name)
+        self._pages.publish_items(claim.name)
         self._workdir.record(claim, outcome.record())
         self.tally.items += outcome.facts.get("items", 0)
         if found := outcome.facts.get("new_tasks", 0):
@@ -440,11 +473,14 @@ class _Run:
 
     def _may_try_again(self, claim: Claim, outcome: Outcome) -> bool:
         wait_s = outcome.retry_after_s or 0.0
-        return retries.is_transient(outcome, changes_things=_task(claim).changes_things) and wait_s <= retries.MAX_RETRY_AFTER_S
+        return (
+            retries.is_transient(outcome, changes_things=_task(claim).changes_things)
+            and wait_s <= retries.MAX_RETRY_AFTER_S
+        )
 
     def _try_later(self, claim: Claim, outcome: Outcome) -> None:
         """Note the failure and let the task wait in working/; it holds no connection and no descriptor meanwhile."""
-        self._workdir.keep_error_page(claim.name, outcome)
+        self._pages.keep_error(claim.name, outcome)
         wait_s = retries.wait_s(outcome, claim.attempt, random.random())
         self._workdir.record(claim, outcome.record(attempt=claim.attempt, retry_in_s=round(wait_s, 1)))
         self._workdir.rest(claim)
@@ -459,7 +495,7 @@ class _Run:
         more: dict[str, object] = {"attempt": claim.attempt} if outcome.stage == "fetch" and claim.attempt else {}
         if (wait_s := outcome.retry_after_s or 0.0) > 0 and outcome.reason == "http":
             more["not_before"] = utc_at(time.time() + min(wait_s, retries.MAX_NOT_BEFORE_S))
-        self._workdir.keep_error_page(claim.name, outcome)
+        self._pages.keep_error(claim.name, outcome)
         self._workdir.record(claim, outcome.record(**more, to="error"))
         if self._settle(claim, "error"):
             self.tally.failed += 1

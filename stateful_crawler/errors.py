@@ -80,7 +80,8 @@ class WorkdirBusy(ScError):
 
     def __str__(self) -> str:
         who = f"pid {self.pid} on {self.host}, started {self.started}" if self.pid else "a process that left no name"
-        return f"{printable(self.workdir)} is in use by {who}; wait for it, or stop it with Ctrl-C or kill {self.pid or ''}".rstrip()
+        stop = f"kill {self.pid}" if self.pid else "Ctrl-C"
+        return f"{printable(self.workdir)} is in use by {who}; wait for it, or stop it with {stop}"
 
 
 class EnvironmentFault(ScError):

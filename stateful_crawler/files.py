@@ -7,9 +7,10 @@ disk: what a killed process has written stays in the kernel's cache, so `kill -9
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from stateful_crawler.errors import EnvironmentFault, NameTaken
 
@@ -21,7 +22,7 @@ _APPEND = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 def exists(path: str) -> bool:
     """Whether the name is taken, also by a dangling link."""
-    return os.access(path, os.F_OK, follow_symlinks=False) or os.path.lexists(path)
+    return os.access(path, os.F_OK, follow_symlinks=False)
 
 
 def open_aside(path: str) -> int:
@@ -63,14 +64,15 @@ def publish(aside: str, final: str) -> None:
 def publish_new(aside: str, final: str) -> None:
     """Put `aside` under a final name that must not exist yet; raises NameTaken and removes `aside` if it does.
 
-    A link and not a rename: rename would silently replace what another process published a moment ago.
+    Never by a plain rename: that would silently replace what another process published a moment ago.
     """
     try:
-        os.link(aside, final)
+        if not _renamed_new(aside, final):
+            os.link(aside, final)
+            os.unlink(aside)
     except FileExistsError:
-        raise NameTaken(final) from None
-    finally:
         os.unlink(aside)
+        raise NameTaken(final) from None
 
 
 def replace(path: str, data: bytes) -> None:
@@ -81,14 +83,49 @@ def replace(path: str, data: bytes) -> None:
 
 
 def move(source: str, target: str) -> None:
-    """Rename after a check: rename alone would silently end the task that has the target's name.
+    """Rename, but never over an existing name: that would silently end the task that has it.
 
-    Raises NameTaken if the target exists, FileNotFoundError if the source has gone. Only the holder of the lock moves
-    tasks out of a state, so that nothing can appear between the check and the rename but by a person's hand.
+    Raises NameTaken if the target exists, FileNotFoundError if the source or the target's directory has gone.
     """
-    if os.access(target, os.F_OK, follow_symlinks=False):
+    try:
+        if _renamed_new(source, target):
+            return
+    except FileExistsError:
+        raise NameTaken(target) from None
+    if exists(target):
         raise NameTaken(target)
     os.rename(source, target)
+
+
+def _renamed_new(source: str, target: str) -> bool:
+    """Rename in the one step that refuses to replace (FileExistsError); False where this system has no such step."""
+    if _rename_new is None:
+        return False
+    code = _rename_new(os.fsencode(source), os.fsencode(target))
+    if code and code not in _NOT_HERE:
+        raise OSError(code, os.strerror(code), target if code == errno.EEXIST else source)
+    return code == 0
+
+
+# What an old kernel, or a file system that can't (NFS, some FUSE), says to a rename that must not replace. Then the
+# check comes before the rename, which is as good while only the holder of the lock moves tasks.
+_NOT_HERE = frozenset({errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP})
+
+
+def _find_rename_new() -> Callable[[bytes, bytes], int] | None:
+    """The system's own rename that refuses to replace, as a function that returns an errno or 0."""
+    library = ctypes.CDLL(None, use_errno=True)
+    text, number, here = ctypes.c_char_p, ctypes.c_int, -100  # AT_FDCWD
+    if linux := getattr(library, "renameat2", None):
+        linux.argtypes = [number, text, number, text, ctypes.c_uint]
+        return lambda source, target: linux(here, source, here, target, 1) and ctypes.get_errno()
+    if macos := getattr(library, "renamex_np", None):
+        macos.argtypes = [text, text, ctypes.c_uint]
+        return lambda source, target: macos(source, target, 4) and ctypes.get_errno()
+    return None
+
+
+_rename_new = _find_rename_new()
 
 
 def read_regular(path: str, limit_bytes: int) -> bytes:
@@ -162,7 +199,7 @@ def only_one(path: str) -> Iterator[bool]:
 
 
 def read_open(fd: int, path: str, limit_bytes: int) -> bytes:
-    """The whole of an open file, from its beginning; OSError EINVAL unless it is a regular one, EFBIG over the limit."""
+    """The whole of an open file, from its beginning; OSError EINVAL if it is not regular, EFBIG over the limit."""
     stat = os.fstat(fd)
     if (stat.st_mode & 0o170000) != 0o100000:
         raise OSError(errno.EINVAL, "not a regular file", path)

@@ -9,11 +9,20 @@ from typing import Literal
 
 from stateful_crawler import files
 from stateful_crawler.errors import TaskFileError
+from stateful_crawler.pages import Pages
 from stateful_crawler.task import Task
 from stateful_crawler.workdir import ASIDE, OUTPUTS, STATES, SUFFIX, State, Workdir
 
 Kind = Literal[
-    "two-states", "left-in-working", "no-page", "no-items", "unreadable", "not-a-task", "aside", "page-without-task", "orphan-items"
+    "two-states",
+    "left-in-working",
+    "no-page",
+    "no-items",
+    "unreadable",
+    "not-a-task",
+    "aside",
+    "page-without-task",
+    "orphan-items",
 ]
 
 
@@ -59,7 +68,12 @@ def _tasks(workdir: Workdir) -> Iterator[Finding]:
             path = workdir.path(state, name)
             yield from _doubled(workdir, state, name)
             if state == "working":
-                yield Finding("left-in-working", workdir.relative(path), "a run that did not end left it", "`sc crawl` takes it back")
+                yield Finding(
+                    "left-in-working",
+                    workdir.relative(path),
+                    "a run that did not end left it",
+                    "`sc crawl` takes it back",
+                )
             try:
                 task = workdir.read(state, name)
             except FileNotFoundError:
@@ -93,10 +107,14 @@ def _says_no_more(path: str, other: str) -> bool:
 def _unbacked(workdir: Workdir, task: Task) -> Iterator[Finding]:
     """A task in success/ that has not what success means."""
     path = workdir.relative(workdir.path("success", task.name))
-    if not os.path.isfile(workdir.page_path(task)):
-        yield Finding("no-page", path, f"{task.page_output} is not there", "put it back into origin/: it is fetched again")
-    elif (parsed := task.last("parse")) and parsed.ok and not os.path.isfile(workdir.items_path(task.name)):
-        yield Finding("no-items", path, f"parsed/{task.name}.jsonl is not there", "put it back into origin/: it is parsed again")
+    if not os.path.isfile(Pages(workdir).path_of(task)):
+        yield Finding(
+            "no-page", path, f"{task.page_output} is not there", "put it back into origin/: it is fetched again"
+        )
+    elif (parsed := task.last("parse")) and parsed.ok and not os.path.isfile(Pages(workdir).items_path(task.name)):
+        yield Finding(
+            "no-items", path, f"parsed/{task.name}.jsonl is not there", "put it back into origin/: it is parsed again"
+        )
 
 
 def _strangers(workdir: Workdir) -> Iterator[Finding]:

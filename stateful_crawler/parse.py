@@ -64,7 +64,9 @@ class Parser:
         except concurrent.futures.TimeoutError:
             raise PluginError(self._plugin.path, f"can't be loaded: it took over {self._timeout_s:g} s") from None
         except pebble.ProcessExpired as error:
-            raise PluginError(self._plugin.path, f"can't be loaded: the process ended with {_exit_words(error)}") from None
+            raise PluginError(
+                self._plugin.path, f"can't be loaded: the process ended with {_exit_words(error)}"
+            ) from None
         return digest
 
     @property
@@ -101,7 +103,7 @@ class Parser:
 
     def close(self) -> None:
         """End all processes at once, whatever they are at."""
-        self._pool.stop()
+        self._pool.stop()  # type: ignore[no-untyped-call]  # pebble has not typed this one
         self._pool.join()
         os.close(self.wake_fd)
         os.close(self._wake)
@@ -156,7 +158,9 @@ class Parser:
         if at == NOT_BEGUN:
             self._stillborn += 1
             if self._stillborn > 5:
-                raise EnvironmentFault("parser processes die before they begin:", self._plugin.path, hint=outcome.detail)
+                raise EnvironmentFault(
+                    "parser processes die before they begin:", self._plugin.path, hint=outcome.detail
+                )
             self._waiting.extendleft(reversed(claims))
             return []
         self._waiting.extendleft(claim for claim in reversed(claims) if claim is not claims[at])

@@ -6,7 +6,9 @@ last on the module path, so that it can import its neighbours and none of them h
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+import itertools
 import os
 import sys
 import traceback
@@ -53,14 +55,28 @@ def load(plugin: Plugin, function: str) -> Callable[..., Any]:
     module = types.ModuleType(f"_sc_plugin_{abs(hash(plugin.path)):x}")
     module.__file__ = plugin.path
     sys.modules[module.__name__] = module  # dataclasses look their module up there
-    try:
+    with users_code(plugin.path):
         exec(compile(plugin.source, plugin.path, "exec"), module.__dict__)
-    except (Exception, SystemExit) as error:
-        raise PluginError(plugin.path, describe(error, plugin.path), traceback.format_exc()) from None
     found = getattr(module, function, None)
     if not callable(found):
         raise PluginError(plugin.path, f"has no function {function}(); see `sc init` for one that works")
     return found  # type: ignore[no-any-return]  # callable() is all that can be known of it
+
+
+@contextlib.contextmanager
+def users_code(path: str, *, interrupts_too: bool = False) -> Iterator[None]:
+    """Round every call of the user's code, and nowhere else: whatever it raises, sys.exit included, comes out as a
+    PluginError with the traceback. A real Ctrl-C passes, unless `interrupts_too`: in a worker it can't be one."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        if not interrupts_too:
+            raise
+        raise PluginError(path, describe(error, path), traceback.format_exc()) from None
+    except PluginError:
+        raise
+    except BaseException as error:  # noqa: BLE001 - without it sys.exit() in a parser would end the crawl with 0
+        raise PluginError(path, describe(error, path), traceback.format_exc()) from None
 
 
 def describe(error: BaseException, path: str) -> str:
@@ -80,16 +96,21 @@ def call_create(plugin: Plugin, arguments: Sequence[str]) -> Iterator[Task]:
     """The tasks that the user's create() yields for these words of the command line."""
     create = load(plugin, "create")
     values = convert(create, arguments)
-    try:
-        for number, thing in enumerate(create(*values) or (), 1):
-            try:
-                yield as_task(thing, by="create")
-            except (ValueError, TypeError, TaskFileError) as error:
-                raise PluginError(plugin.path, f"task {number} that create() yields: {error}") from None
-    except PluginError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise PluginError(plugin.path, f"create() failed: {describe(error, plugin.path)}", traceback.format_exc()) from None
+    with users_code(plugin.path):
+        things = iter(create(*values) or ())
+    for number in itertools.count(1):
+        with users_code(plugin.path):
+            thing = next(things, _END)
+        if thing is _END:
+            return
+        try:
+            task = as_task(thing, by="create")
+        except (ValueError, TypeError, TaskFileError) as error:
+            raise PluginError(plugin.path, f"task {number} that create() yields: {error}") from None
+        yield task
+
+
+_END = object()
 
 
 def signature_of(function: Callable[..., Any]) -> str:
@@ -105,7 +126,7 @@ def signature_of(function: Callable[..., Any]) -> str:
 
 
 def convert(function: Callable[..., Any], arguments: Sequence[str]) -> list[Any]:
-    """The arguments as the function's annotations want them; UsageError that shows the signature where they don't fit."""
+    """The arguments as the function's annotations want them; a UsageError shows the signature."""
     usage = f"usage: sc create {signature_of(function)}"
     signature = inspect.signature(function)
     try:
@@ -119,7 +140,8 @@ def convert(function: Callable[..., Any], arguments: Sequence[str]) -> list[Any]
             try:
                 values.append(_converter(parameter)(text))
             except ValueError:
-                raise UsageError(f"create(): {name} must be {_converter(parameter).__name__}, not {text!r}; {usage}") from None
+                wanted = _converter(parameter).__name__
+                raise UsageError(f"create(): {name} must be {wanted}, not {text!r}; {usage}") from None
     return values
 
 
@@ -158,7 +180,9 @@ def as_task(thing: object, *, by: By) -> Task:
     raise TypeError(f"create() yields urls, dicts or Task, not {type(thing).__name__}: {printable(repr(thing))[:200]}")
 
 
-def make_task(url: str, given: Mapping[str, Any], *, by: By, base: Iterable[Option] = DEFAULTS, parent: Task | None = None) -> Task:
+def make_task(
+    url: str, given: Mapping[str, Any], *, by: By, base: Iterable[Option] = DEFAULTS, parent: Task | None = None
+) -> Task:
     """A task for `url` with the options of `base`, changed by what is given (keys with `-` or `_`)."""
     changes = {key.replace("_", "-"): value for key, value in given.items()}
     meta = changes.get("meta") or {}
@@ -181,15 +205,19 @@ def make_task(url: str, given: Mapping[str, Any], *, by: By, base: Iterable[Opti
 
 
 def follow(parent: Task, url: str, given: Mapping[str, Any]) -> Task:
-    """The task for a link on the parent's page: the parent's options, but not its body, method, output or range, and its
-    secrets only to the same origin."""
+    """The task for a link on the parent's page: the parent's options, but not its body, method, output or range; its
+    secrets go to the same origin only."""
     same = origin_of(url) == origin_of(parent.url)
-    base = [option for option in parent.options if option.name not in _NOT_INHERITED and (same or not _is_secret(option))]
+    base = [
+        option for option in parent.options if option.name not in _NOT_INHERITED and (same or not _is_secret(option))
+    ]
     return make_task(url, given, by="follow", base=base, parent=parent)
 
 
 def _is_secret(option: Option) -> bool:
-    return option.name in _SECRETS or (option.name == "header" and str(option.value).lower().startswith(_SECRET_HEADERS))
+    return option.name in _SECRETS or (
+        option.name == "header" and str(option.value).lower().startswith(_SECRET_HEADERS)
+    )
 
 
 def _depth(task: Task) -> int:
@@ -220,4 +248,6 @@ def _values(name: str, value: Any) -> list[str | bool]:
         return [value] if value or OPTIONS[name].negatable else []
     if isinstance(value, str | int | float):
         return [str(value)]
-    raise TypeError(f"option {name!r} must be text, a number, true or false, or a list of these, not {type(value).__name__}")
+    raise TypeError(
+        f"option {name!r} must be text, a number, true or false, or a list of these, not {type(value).__name__}"
+    )

@@ -8,8 +8,10 @@ from typing import Any
 
 from stateful_crawler.errors import TaskFileError
 from stateful_crawler.files import read_regular
+from stateful_crawler.frontier import natural_key
+from stateful_crawler.pages import Pages
 from stateful_crawler.task import Record
-from stateful_crawler.workdir import MAX_TASK_BYTES, Workdir, natural_key, read_last_record, read_task_records
+from stateful_crawler.workdir import MAX_TASK_BYTES, Workdir, read_last_record, read_task_records
 
 
 def status_of(workdir: Workdir, failing_runs: int) -> dict[str, Any]:
@@ -24,7 +26,9 @@ def status_of(workdir: Workdir, failing_runs: int) -> dict[str, Any]:
             errors[_reason(record)] += 1
             # A task that failed in three runs has three long records at least; the others need no second look.
             if os.stat(path).st_size > 600 and (times := _failed_runs(path)) >= failing_runs:
-                failing.append({"name": name, "times": times, "reason": _reason(record), "page": _has_page(workdir, name)})
+                failing.append(
+                    {"name": name, "times": times, "reason": _reason(record), "page": _has_page(workdir, name)}
+                )
         except OSError:
             continue  # it has moved on, or can't be opened: the counts tell of it all the same
     run = workdir.running()
@@ -64,7 +68,8 @@ def _facts(workdir: Workdir, state: Any, name: str) -> dict[str, Any]:
     output = [["output", task.output]] if task.output else []
     facts["url"] = task.url
     facts["options"] = [["url", task.url], *output, *([option.name, option.value] for option in task.options)]
-    paths = {"page": workdir.page_path(task), "items": workdir.items_path(name), "answer": workdir.error_page_path(name)}
+    pages = Pages(workdir)
+    paths = {"page": pages.path_of(task), "items": pages.items_path(name), "answer": pages.error_path(name)}
     return facts | {label: workdir.relative(path) for label, path in paths.items() if os.path.isfile(path)}
 
 
@@ -73,11 +78,13 @@ def _reason(record: Record | None) -> str:
 
 
 def _failed_runs(path: str) -> int:
-    return sum(1 for record in read_task_records(read_regular(path, MAX_TASK_BYTES)) if record.facts.get("to") == "error")
+    return sum(
+        1 for record in read_task_records(read_regular(path, MAX_TASK_BYTES)) if record.facts.get("to") == "error"
+    )
 
 
 def _has_page(workdir: Workdir, name: str) -> bool:
     try:
-        return os.path.isfile(workdir.page_path(workdir.read("error", name)))
+        return os.path.isfile(Pages(workdir).path_of(workdir.read("error", name)))
     except (OSError, TaskFileError):
         return False

@@ -29,7 +29,7 @@ def is_transient(outcome: Outcome, *, changes_things: bool) -> bool:
 
 
 def wait_s(outcome: Outcome, attempt: int, chance: float) -> float:
-    """Seconds before try `attempt` + 1: exponential, spread by `chance` (0 to 1), never less than the server asked for."""
-    backoff = min(MAX_WAIT_S, FIRST_WAIT_S * 2 ** min(attempt - 1, 30))
+    """Seconds before try `attempt` + 1: exponential, spread by `chance` (0 to 1), never less than the server wants."""
+    backoff = min(MAX_WAIT_S, FIRST_WAIT_S * 2.0 ** min(attempt - 1, 30))
     backoff *= 1 + JITTER * (2 * chance - 1)
     return max(backoff, outcome.retry_after_s or 0.0)

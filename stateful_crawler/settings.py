@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import tomllib
@@ -48,12 +47,16 @@ def read_settings(folder: str) -> dict[str, Any]:
 
 def _checked(key: str, value: Any, folder: str, path: str, text: str) -> Any:
     if key not in KEYS:
+        import difflib  # here, not above: only a mistake needs it
+
         near = difflib.get_close_matches(key, KEYS, 1)
-        raise SettingsError(path, _line_of(key, text), f"unknown key {key!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+        raise SettingsError(
+            path, _line_of(key, text), f"unknown key {key!r}" + (f"; did you mean {near[0]!r}?" if near else "")
+        )
     if isinstance(value, bool) or not isinstance(value, KEYS[key]):
         wanted = " or ".join(_SPOKEN[kind] for kind in KEYS[key])
         raise SettingsError(path, _line_of(key, text), f"{key} must be {wanted}, not {value!r}")
-    return os.path.join(os.path.abspath(folder), value) if key in PATHS else value
+    return os.path.join(os.path.abspath(folder), str(value)) if key in PATHS else value
 
 
 def _line_of(key: str, text: str) -> int | None:

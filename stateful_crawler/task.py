@@ -39,6 +39,7 @@ DEFAULTS = (
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 BODY_OPTIONS = frozenset({"data", "data-ascii", "data-raw", "data-binary", "data-urlencode", "json"})
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
+_encode = json.JSONEncoder(ensure_ascii=False).encode
 
 By = Literal["create", "import", "follow", "generate", "hand"]
 Stage = Literal["fetch", "parse"]
@@ -62,7 +63,7 @@ class Record:
         return self.facts.get("ok") is True
 
     def line(self) -> bytes:
-        """The record as one line of a task file, at most 64 KiB: curl before 8 refuses a file with a line over 100 kB."""
+        """The record as one line of a task file, at most 64 KiB: old curls refuse a file with a line over 100 kB."""
         return RECORD.encode() + _fit(dict(self.facts)) + b"\n"
 
 
@@ -104,7 +105,7 @@ class Task:
     @property
     def method(self) -> str:
         """The request's method as curl derives it from the options."""
-        flags = {name: value for name, value in self.options}
+        flags = dict(self.options)
         if isinstance(request := flags.get("request"), str) and request:
             return request
         if flags.get("head") is True:
@@ -118,7 +119,12 @@ class Task:
 
     def last(self, stage: Stage) -> Record | None:
         """The newest record of that stage."""
-        return next((record for record in reversed(self.records) if record.stage == stage), None)
+        word = f'"{stage}"'
+        for text in reversed(self.record_lines):
+            # Looked at before it is read: most tasks have only the record that says who created them.
+            if word in text and (record := _read_record(text)) and record.stage == stage:
+                return record
+        return None
 
     def text(self) -> bytes:
         """The task as a file, in the plain form that every curl from 7.61 on reads the same way."""
@@ -127,7 +133,11 @@ class Task:
         if needs_globoff(self.url) and Option("globoff", True) not in self.options:
             options.append(Option("globoff", True))
         created, rest = self.record_lines[:1], self.record_lines[1:]
-        lines = [*(RECORD + text + "\n" for text in created), format_config(options), *(RECORD + t + "\n" for t in rest)]
+        lines = [
+            *(RECORD + text + "\n" for text in created),
+            format_config(options),
+            *(RECORD + t + "\n" for t in rest),
+        ]
         return "".join(lines).encode("utf-8", "surrogateescape")
 
 
@@ -152,7 +162,7 @@ class Outcome:
         facts: dict[str, Any] = {"at": utc_now(), "stage": self.stage, "ok": self.ok}
         if not self.ok:
             facts |= {"reason": self.reason, "detail": self.detail}
-        return Record(facts | self.facts | more)
+        return Record({**facts, **self.facts, **more})
 
 
 def read_task(name: str, data: bytes, path: str) -> Task:
@@ -308,4 +318,4 @@ def _shorten(value: Any, limit: int) -> Any:
 
 def _json(facts: Mapping[str, Any]) -> bytes:
     # "backslashreplace" can only meet lone surrogates, which JSON spells the same way.
-    return json.dumps(facts, ensure_ascii=False).encode("utf-8", "backslashreplace")
+    return _encode(facts).encode("utf-8", "backslashreplace")

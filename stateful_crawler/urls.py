@@ -7,16 +7,22 @@ import re
 from stateful_crawler.errors import printable
 
 # All that RFC 3986 lets stand in a URL, and `|`, which curl sends as it is.
-_CLEAN = re.compile(r"https?://[A-Za-z0-9.\-_~:@%!$&'()*+,;=\[\]]+(?:[/?][A-Za-z0-9\-._~:/?@!$&'()*+,;=%\[\]{}|]*)?(?:#\S*)?", re.I)
+_CLEAN = re.compile(
+    r"https?://[A-Za-z0-9.\-_~:@%!$&'()*+,;=\[\]]+"
+    r"(?:[/?][A-Za-z0-9\-._~:/?@!$&'()*+,;=%\[\]{}|]*)?(?:#\S*)?",
+    re.I,
+)
 _SCHEME = re.compile(r"(?i)^https?://[^/?#]")
 
 
 def clean_url(url: str) -> str:
-    """`url` as a browser would send it: blanks round it dropped, blanks and non-ASCII in it percent-encoded, the host in
-    punycode. Raises ValueError for what is not an http(s) URL with a host."""
+    """`url` as a browser would send it: blanks round it dropped, blanks and non-ASCII in it encoded, the host in punycode.
+    Raises ValueError for what is not an http(s) URL with a host."""
     if _CLEAN.fullmatch(url):
         return url
-    stripped = re.sub(r"[\t\n\r]", "", url.strip("\x00\x01\x02\x03\x04\x05\x06\x07\x08\t\n\v\f\r\x0e\x0f\x1b\x1c\x1d\x1e\x1f "))
+    stripped = re.sub(
+        r"[\t\n\r]", "", url.strip("\x00\x01\x02\x03\x04\x05\x06\x07\x08\t\n\v\f\r\x0e\x0f\x1b\x1c\x1d\x1e\x1f ")
+    )
     if not _SCHEME.match(stripped):
         raise ValueError(f"{printable(url)[:200]!r} is not an http or https url")
     from w3lib.url import safe_url_string  # here, not above: most urls never need it

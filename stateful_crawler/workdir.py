@@ -14,16 +14,14 @@ import contextlib
 import errno
 import json
 import os
-import re
-import socket
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 from stateful_crawler import files
-from stateful_crawler.errors import EnvironmentFault, NameTaken, TaskFileError, WorkdirBusy, printable
-from stateful_crawler.task import Outcome, Record, Task, read_task, utc_now
+from stateful_crawler.errors import EnvironmentFault, NameTaken, TaskFileError, WorkdirBusy
+from stateful_crawler.task import Record, Task, read_task, utc_now
 
 State = Literal["origin", "working", "success", "error"]
 STATES: tuple[State, ...] = ("origin", "working", "success", "error")
@@ -34,11 +32,11 @@ ASIDE = ".part"
 MAX_TASK_BYTES = 32 * 1024 * 1024
 # `.NAME.error` must fit into the 255 bytes of a file name.
 MAX_STEM_BYTES = 240
-WINDOW = 20_000
 
-_DIGITS = re.compile(r"([0-9]+)")
 # What the machine says when the folder as a whole can't be written any more: the run stops, no task is to blame.
-_MACHINE_FAULTS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EMFILE})
+_MACHINE_FAULTS = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EMFILE}
+)
 
 
 @dataclass(slots=True)
@@ -89,7 +87,9 @@ class Workdir:
             if not os.access(path, os.W_OK | os.X_OK):
                 raise EnvironmentFault("can't write in", path, errno.EACCES)
         if len({os.stat(self._dirs[state]).st_dev for state in STATES}) > 1:
-            raise EnvironmentFault("the states lie on different file systems:", self.root, hint="a move must be a rename")
+            raise EnvironmentFault(
+                "the states lie on different file systems:", self.root, hint="a move must be a rename"
+            )
         return self
 
     @contextlib.contextmanager
@@ -99,7 +99,7 @@ class Workdir:
             if not ours:
                 holder = self._read_run()
                 raise WorkdirBusy(self.root, *((holder.pid, holder.host, holder.started) if holder else ()))
-            run = {"pid": os.getpid(), "host": socket.gethostname(), "started": utc_now(), "argv": list(argv)}
+            run = {"pid": os.getpid(), "host": os.uname().nodename, "started": utc_now(), "argv": list(argv)}
             with machine_faults("can't write", self._run_json):
                 files.replace(self._run_json, json.dumps(run).encode())
             try:
@@ -110,7 +110,7 @@ class Workdir:
     def running(self) -> Running | None:
         """The live run of this workdir, if there is one; never takes the lock."""
         run = self._read_run()
-        if run is None or (run.host == socket.gethostname() and not _alive(run.pid)):
+        if run is None or (run.host == os.uname().nodename and not _alive(run.pid)):
             return None
         return run
 
@@ -119,26 +119,6 @@ class Workdir:
     def path(self, state: str, name: str, suffix: str = SUFFIX) -> str:
         """Where `name` lies, or would lie, in a state directory."""
         return self._dirs[state] + name + suffix
-
-    def page_path(self, task: Task) -> str:
-        """The final path of the task's page."""
-        return os.path.join(self.root, task.page_output)
-
-    def error_page_path(self, name: str) -> str:
-        """Where the body of a failed answer is kept."""
-        return f"{self._dirs['html']}.{name}.error"
-
-    def items_path(self, name: str) -> str:
-        """The final path of the task's items."""
-        return self.path("parsed", name, ".jsonl")
-
-    def items_aside(self, name: str) -> str:
-        """Where a worker writes items before they are published."""
-        return f"{self._dirs['parsed']}.{name}{ASIDE}"
-
-    def page_aside(self, name: str) -> str:
-        """Where a page is written before it is published."""
-        return f"{self._dirs['html']}.{name}{ASIDE}"
 
     def names(self, state: State) -> Iterator[str]:
         """The names of the tasks of one state, streamed, in the folder's own order."""
@@ -257,95 +237,11 @@ class Workdir:
             raise EnvironmentFault.from_os("can't move", self.path(state, name), error) from error
         return True
 
-    def take_back(self) -> tuple[list[str], list[str]]:
-        """Put what a dead run left in working/ back into origin/; the names, and those that had to end in error/.
-
-        A request that changes things may have reached the server: it is not sent again without being asked.
-        """
-        back: list[str] = []
-        unknown: list[str] = []
+    def left_behind(self) -> Iterator[Claim]:
+        """What a dead run left in working/, as claims of ours: we hold the lock, so its owner is dead."""
         for name in list(self.names("working")):
-            claim = self._reclaim(name)
-            if claim is None:
-                continue
-            task = claim.task
-            if task:
-                self._undo_unrecorded_page(claim, task)
-            doubtful = task is not None and task.changes_things and not self.has_page(task)
-            if doubtful:
-                detail = "the run ended while this request was under way; whether it was carried out is not known"
-                self.record(claim, Outcome("fetch", False, "unknown-outcome", detail).record(to="error"))
-            with contextlib.suppress(NameTaken):
-                self.settle(claim, "error" if doubtful else "origin")
-                (unknown if doubtful else back).append(name)
-        self._sweep()
-        return back, unknown
-
-    # ── pages and items ──────────────────────────────────────────────────────────────────────────────────────────
-
-    def has_page(self, task: Task) -> bool:
-        """Whether the task's page is whole: its last fetch record is good and the file stands there."""
-        record = task.last("fetch") if task.record_lines else None
-        return record is not None and record.ok and os.path.isfile(self.page_path(task))
-
-    def check_output(self, task: Task) -> None:
-        """Raise TaskFileError unless the page would be saved under html/, by plain names, through no link."""
-        output = task.output
-        if output is None or output == f"html/{task.name}.html":
-            return
-        parts = output.split("/")
-        if parts[0] != "html" or len(parts) < 2 or any(not part or part.startswith(".") for part in parts):
-            raise TaskFileError(
-                f"working/{task.name}.conf", None, f'output "{printable(output)}" lies outside html/', "write html/NAME.html"
-            )
-        if any(len(os.fsencode(part)) > MAX_STEM_BYTES for part in parts):
-            raise TaskFileError(f"working/{task.name}.conf", None, "the output's name is too long", "200 bytes fit everywhere")
-        folder = self.root
-        for part in parts[:-1]:
-            folder = os.path.join(folder, part)
-            if part is not parts[0] and os.path.islink(folder):
-                raise TaskFileError(f"working/{task.name}.conf", None, f"{self.relative(folder)} is a symbolic link")
-
-    def publish_page(self, claim: Claim, task: Task, outcome: Outcome) -> None:
-        """Put the page of a good transfer under its final name; NameTaken where that is another task's page.
-
-        A page of this task's own is replaced. A name that must be new is published by a link that stays until the
-        record is written (`forget_aside`): after a crash the second name proves whose page it is.
-        """
-        final = self.page_path(task)
-        aside = outcome.aside or self.page_aside(task.name)
-        with machine_faults("can't write", final):
-            if outcome.aside is None:
-                self._write_page(aside, task, outcome.body)
-            if not files.exists(final):
-                if task.output is None or task.output == f"html/{task.name}.html":
-                    files.publish(aside, final)
-                else:
-                    os.link(aside, final)
-                return
-        if not self._owns(task):
-            files.remove(aside)
-            raise NameTaken(self.relative(final), self._owner_of(task.page_output, task.name))
-        files.publish(aside, final)
-
-    def forget_aside(self, task: Task) -> None:
-        """Once the page is recorded: drop the second name that a new explicit output was published by."""
-        if task.output is not None and task.output != f"html/{task.name}.html":
-            files.remove(self.page_aside(task.name))
-
-    def keep_error_page(self, name: str, outcome: Outcome) -> None:
-        """Keep the body of a failed answer for `sc show`, in place of the one of the last try."""
-        path = self.error_page_path(name)
-        with machine_faults("can't write", path):
-            if outcome.aside:
-                files.publish(outcome.aside, path)
-            elif outcome.body:
-                files.write_aside(path, outcome.body)
-
-    def publish_items(self, name: str) -> None:
-        """Put the items that a worker wrote aside under their final name."""
-        with machine_faults("can't write", self.items_path(name)):
-            files.publish(self.items_aside(name), self.items_path(name))
+            if (claim := self._reclaim(name)) is not None:
+                yield claim
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -375,36 +271,7 @@ class Workdir:
         except OSError:
             return None
 
-    def _write_page(self, aside: str, task: Task, body: bytes) -> None:
-        if task.page_output.count("/") > 1:
-            os.makedirs(os.path.dirname(self.page_path(task)), exist_ok=True)
-        files.write_aside(aside, body)
-
-    def _owns(self, task: Task) -> bool:
-        """Whether the page that stands under the task's output is its own, from before."""
-        output = task.page_output
-        if any(record.ok and record.facts.get("saved") == output for record in task.records):
-            return True
-        # html/NAME.html belongs to task NAME (a crash may have come before its record), unless another task says so.
-        return output == f"html/{task.name}.html" and not self._owner_of(output, task.name)
-
-    def _owner_of(self, output: str, but: str) -> str:
-        """The task, other than `but`, that names this output. Reads every task: for conflicts only, which are rare."""
-        needle = f'output = "{output}"'.encode("utf-8", "surrogateescape")
-        for state in STATES:
-            for name in self.names(state):
-                with contextlib.suppress(OSError):
-                    if name != but and needle in files.read_regular(self.path(state, name), MAX_TASK_BYTES):
-                        return name
-        return ""
-
-    def _undo_unrecorded_page(self, claim: Claim, task: Task) -> None:
-        """Settle what a crash left between publishing a page by a link and writing its record."""
-        aside, final = self.page_aside(claim.name), self.page_path(task)
-        if files.same_file(aside, final) and not self._owns(task):
-            files.remove(final)
-
-    def _sweep(self) -> None:
+    def sweep(self) -> None:
         """Remove what dead runs left aside. We hold the lock, so in html/ and parsed/ every owner is dead."""
         for folder in OUTPUTS:
             for entry in self._scan(folder):
@@ -414,43 +281,6 @@ class Workdir:
             pid = entry.name.removesuffix(ASIDE).rpartition(".")[2]
             if entry.name.startswith(".") and entry.name.endswith(ASIDE) and pid.isdecimal() and not _alive(int(pid)):
                 files.remove(entry.path)
-
-
-def natural_key(name: str) -> list[str | int]:
-    """Sorts 2 before 10: text and numbers in turn."""
-    return [int(part) if i % 2 else part for i, part in enumerate(_DIGITS.split(name))]
-
-
-class Frontier:
-    """The names in origin/, in natural order within a window that is looked at, not claimed: memory stays flat.
-
-    One scan of the folder serves many windows; the next scan is made only when someone asks again.
-    """
-
-    def __init__(self, workdir: Workdir, wanted: Callable[[str], bool] = lambda _: True, window: int = WINDOW) -> None:
-        self._workdir, self._wanted, self._window_size = workdir, wanted, window
-        self._scan: Iterator[str] | None = None
-        self._window: list[str] = []
-        self.passed_over: set[str] = set()
-
-    def next_name(self) -> str | None:
-        """The next name to claim, or None when this scan of origin/ is done. A later call begins a new scan."""
-        if not self._window and not self._refill():
-            return None
-        return self._window.pop()
-
-    def _refill(self) -> bool:
-        self._scan = self._scan or self._workdir.names("origin")
-        taken = []
-        for name in self._scan:
-            if self._wanted(name) and name not in self.passed_over:
-                taken.append(name)
-                if len(taken) == self._window_size:
-                    break
-        else:
-            self._scan = None
-        self._window = sorted(taken, key=natural_key, reverse=True)
-        return bool(taken)
 
 
 def read_last_record(path: str) -> Record | None:

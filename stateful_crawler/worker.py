@@ -14,13 +14,13 @@ import signal
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableSequence
 from typing import Any
 
 from stateful_crawler import files, plugins
 from stateful_crawler.errors import PluginError, TaskFileError
 from stateful_crawler.page import Page
+from stateful_crawler.pages import Pages
 from stateful_crawler.task import Outcome, Task
 from stateful_crawler.workdir import Workdir, machine_faults
 
@@ -35,6 +35,7 @@ class _Worker:
 
     def __init__(self, root: str, plugin: plugins.Plugin, timeout_s: float, places: MutableSequence[int]) -> None:
         self.workdir, self.plugin, self.timeout_s, self.places = Workdir(root), plugin, timeout_s, places
+        self.pages = Pages(self.workdir)
         self.digest = ""
         self._parse: Callable[[Page], Any] | None = None
 
@@ -81,7 +82,7 @@ def _parse_one(name: str) -> Outcome:
     workdir = _worker.workdir
     try:
         task = workdir.read("working", name)
-        path = workdir.page_path(task)
+        path = _worker.pages.path_of(task)
         body = files.read_regular(path, MAX_PAGE_BYTES)
         stat = os.stat(path)
     except (OSError, TaskFileError) as error:
@@ -93,8 +94,8 @@ def _parse_one(name: str) -> Outcome:
         return Outcome("parse", True, facts=facts | {"items": 0, "skipped": "no content"})
     try:
         items, tasks = _call_user(page)
-    except _UserFault as fault:
-        return Outcome("parse", False, "parse", fault.sentence, facts | {"traceback": fault.trace[-MAX_TRACEBACK:]})
+    except PluginError as fault:
+        return Outcome("parse", False, "parse", fault.problem, facts | {"traceback": fault.detail[-MAX_TRACEBACK:]})
     _write_items(name, items)
     added = sum(workdir.add(task) for task in tasks)
     facts |= {"plugin": _worker.digest, "items": len(items), "encoding": page.used_encoding}
@@ -121,27 +122,18 @@ def _page(task: Task, body: bytes) -> Page | None:
     )
 
 
-class _UserFault(Exception):
-    """The user's code went wrong: a sentence for the record, and the traceback."""
-
-    def __init__(self, sentence: str, trace: str) -> None:
-        super().__init__(sentence)
-        self.sentence, self.trace = sentence, trace
+def _no_item(sentence: str) -> PluginError:
+    """What parse() gave is no item, and why."""
+    return PluginError(_worker.plugin.path, sentence)
 
 
 def _call_user(page: Page) -> tuple[list[bytes], list[Task]]:
-    """Call the user's parse() and take all that it gives; _UserFault whatever it raises."""
+    """Call the user's parse() and take all that it gives; PluginError whatever it raises."""
     _in_user_code.on = True
     signal.setitimer(signal.ITIMER_REAL, _worker.timeout_s)  # the kernel ends this process when the page takes too long
     try:
-        return _collect(_worker.parse(page))
-    except _UserFault:
-        raise
-    except PluginError as error:
-        raise _UserFault(str(error), error.detail) from None
-    except BaseException as error:  # noqa: BLE001 - the one place that calls the user's code: sys.exit costs one page
-        sentence = plugins.describe(error, _worker.plugin.path)
-        raise _UserFault(sentence, traceback.format_exc()) from None
+        with plugins.users_code(_worker.plugin.path, interrupts_too=True):
+            return _collect(_worker.parse(page))
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         _in_user_code.on = False
@@ -165,16 +157,17 @@ def _things(given: object) -> Iterable[object]:
     if isinstance(given, Mapping | Task) or (dataclasses.is_dataclass(given) and not isinstance(given, type)):
         return (given,)
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
-        raise _UserFault(f"parse() returned {type(given).__name__}; it gives dicts, dataclasses or tasks", "")
+        raise _no_item(f"parse() returned {type(given).__name__}; it gives dicts, dataclasses or tasks")
     return given
 
 
 def _item_line(item: object, number: int) -> bytes:
-    """One item as one line of strict JSON in UTF-8; _UserFault names item, key and type of what JSON can't hold."""
+    """One item as one line of strict JSON in UTF-8; PluginError names item, key and type of what
+    JSON can't hold."""
     if dataclasses.is_dataclass(item) and not isinstance(item, type):
         item = {field.name: getattr(item, field.name) for field in dataclasses.fields(item)}
     if not isinstance(item, dict):
-        raise _UserFault(f"item {number} is {type(item).__name__}; parse() gives dicts, dataclasses or tasks", "")
+        raise _no_item(f"item {number} is {type(item).__name__}; parse() gives dicts, dataclasses or tasks")
     try:
         if all(type(key) is str and (value is None or type(value) in _SIMPLE) for key, value in item.items()):
             plain: Any = item
@@ -182,9 +175,9 @@ def _item_line(item: object, number: int) -> bytes:
             plain = _plain(item, f"item {number}", 0)
         return json.dumps(plain, ensure_ascii=False, allow_nan=False, check_circular=False).encode() + b"\n"
     except UnicodeEncodeError:
-        raise _UserFault(f"item {number} holds half of a surrogate pair, which UTF-8 can't spell", "") from None
+        raise _no_item(f"item {number} holds half of a surrogate pair, which UTF-8 can't spell") from None
     except ValueError as error:
-        raise _UserFault(f"item {number}: {error}", "") from None
+        raise _no_item(f"item {number}: {error}") from None
 
 
 _SIMPLE = frozenset({str, int, bool})
@@ -195,25 +188,25 @@ def _plain(value: Any, at: str, depth: int) -> Any:
     if value is None or isinstance(value, str | bool | int):
         return value
     if depth > 100:
-        raise _UserFault(f"{at} is nested over 100 levels, or holds itself", "")
+        raise _no_item(f"{at} is nested over 100 levels, or holds itself")
     if isinstance(value, float):
         if value != value or value in (float("inf"), float("-inf")):
-            raise _UserFault(f"{at} is {value}, which JSON has no word for", "")
+            raise _no_item(f"{at} is {value}, which JSON has no word for")
         return value
     if isinstance(value, Mapping):
         for key in value:
             if not isinstance(key, str):
-                raise _UserFault(f"{at} has the key {key!r} of type {type(key).__name__}; keys must be str", "")
+                raise _no_item(f"{at} has the key {key!r} of type {type(key).__name__}; keys must be str")
         return {key: _plain(part, f"{at}, key {key!r}", depth + 1) for key, part in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(part, f"{at}[{i}]", depth + 1) for i, part in enumerate(value)]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return _plain({f.name: getattr(value, f.name) for f in dataclasses.fields(value)}, at, depth)
-    raise _UserFault(f"{at} is {type(value).__module__}.{type(value).__qualname__}; convert it to text or a number", "")
+    raise _no_item(f"{at} is {type(value).__module__}.{type(value).__qualname__}; convert it to text or a number")
 
 
 def _write_items(name: str, lines: list[bytes]) -> None:
-    aside = _worker.workdir.items_aside(name)
+    aside = _worker.pages.items_aside(name)
     with machine_faults("can't write", aside):
         files.write_aside(aside, b"".join(lines))
 
@@ -232,7 +225,11 @@ def _digest(plugin: plugins.Plugin) -> str:
 def _neighbours(folder: str) -> Iterator[str]:
     for module in list(sys.modules.values()):
         path = getattr(module, "__file__", None) or ""
-        if path.startswith(folder) and "site-packages" not in path and not module.__name__.startswith(("_sc_plugin_", "stateful_")):
+        if (
+            path.startswith(folder)
+            and "site-packages" not in path
+            and not module.__name__.startswith(("_sc_plugin_", "stateful_"))
+        ):
             yield path
 
 
@@ -266,5 +263,3 @@ def _watch_parent(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(1)
     os.kill(os.getpid(), signal.SIGKILL)
-
-

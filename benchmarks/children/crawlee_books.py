@@ -1,7 +1,7 @@
 """`crawlee_books URL COUNT memory|files`: crawlee's ParselCrawler over pages 1 to COUNT with the benchmark's parser.
 
-The items are exported to items.json. Storage in memory is crawlee's fastest documented setting, but such a crawl can't be
-resumed; storage in files is its default, and can, as sc's and Scrapy's with a JOBDIR.
+The items are exported to items.json. Storage in memory is crawlee's fastest documented setting, but such a crawl can't
+be resumed; storage in files is its default, and can, as sc's and Scrapy's with a JOBDIR.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from crawlee import ConcurrencySettings
-from crawlee.crawlers import ParselCrawler, ParselCrawlingContext
-from crawlee.storage_clients import FileSystemStorageClient, MemoryStorageClient
+from crawlee import ConcurrencySettings  # type: ignore[import-not-found, unused-ignore]
+from crawlee.crawlers import ParselCrawler, ParselCrawlingContext  # type: ignore[import-not-found, unused-ignore]
+from crawlee.storage_clients import FileSystemStorageClient, MemoryStorageClient  # type: ignore[import-not-found, unused-ignore]
 
 from benchmarks import pages
 from benchmarks.plugins.parser import parse
@@ -27,7 +27,7 @@ async def main(site_url: str, page_count: int, storage: str) -> None:
         configure_logging=False,
     )
 
-    @crawler.router.default_handler
+    @crawler.router.default_handler  # type: ignore[untyped-decorator, unused-ignore]
     async def handle(context: ParselCrawlingContext) -> None:
         await context.push_data(list(parse(context.selector)))
 

@@ -17,6 +17,11 @@ from benchmarks.children.timing import timed
 
 _IN_FLIGHT = 10
 _INTEREST = {pycurl.POLL_IN: EVENT_READ, pycurl.POLL_OUT: EVENT_WRITE, pycurl.POLL_INOUT: EVENT_READ | EVENT_WRITE}
+_ACTION = {
+    EVENT_READ: pycurl.CSELECT_IN,
+    EVENT_WRITE: pycurl.CSELECT_OUT,
+    EVENT_READ | EVENT_WRITE: pycurl.CSELECT_IN | pycurl.CSELECT_OUT,
+}
 
 
 class Loop:
@@ -48,8 +53,7 @@ class Loop:
         if not ready:
             self.multi.socket_action(pycurl.SOCKET_TIMEOUT, 0)
         for key, events in ready:
-            mask = (pycurl.CSELECT_IN if events & EVENT_READ else 0) | (pycurl.CSELECT_OUT if events & EVENT_WRITE else 0)
-            self.multi.socket_action(key.fd, mask)
+            self.multi.socket_action(key.fd, _ACTION[events])
 
 
 def fetch(urls: Iterator[str], on_body: Callable[[str, list[bytes]], None]) -> None:

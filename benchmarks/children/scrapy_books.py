@@ -1,7 +1,7 @@
 """`scrapy_books URL COUNT pages|items`: Scrapy over pages 1 to COUNT with a JOBDIR, in the current directory.
 
-`pages` saves each page as html/NUMBER.html, `items` runs the benchmark's parser into items.jsonl. The settings are those
-that Scrapy's documentation names for speed (broad crawls: log level, cookies, retries, redirects off; uvloop if there).
+`pages` saves each page as html/NUMBER.html, `items` runs the benchmark's parser into items.jsonl. The settings are
+those that Scrapy's documentation names for speed (broad crawls: log level; cookies, retries, redirects off; uvloop).
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-import scrapy
-from scrapy.crawler import CrawlerProcess
+import scrapy  # type: ignore[import-not-found, unused-ignore]
+from scrapy.crawler import CrawlerProcess  # type: ignore[import-not-found, unused-ignore]
 
 from benchmarks import pages
 from benchmarks.plugins.parser import parse
@@ -38,7 +38,7 @@ SETTINGS: dict[str, Any] = {
 FEED = {"FEEDS": {"items.jsonl": {"format": "jsonlines"}}}
 
 
-class Books(scrapy.Spider):  # type: ignore[misc]  # scrapy is not installed where mypy runs
+class Books(scrapy.Spider):  # type: ignore[misc, unused-ignore]
     name = "books"
     site_url = ""
     page_count = 0

@@ -1,7 +1,7 @@
 """Twenty books a page. `page` is anything with `.css()`: sc's page, Scrapy's response, crawlee's or parsel's selector.
 
-Two selectors a book: what the project's limits were set with (parsel alone 0.56 ms a page on a quiet machine). A heavier
-parser brings every ratio nearer to 1, for parsel's own time is the same in each program.
+Two selectors a book: about what the project's limits were set with (parsel alone 0.56 ms a page on a quiet machine).
+A heavier parser brings every ratio nearer to 1, for parsel's own time is the same in each program.
 """
 
 from __future__ import annotations

@@ -30,7 +30,15 @@ COMMANDS = {
     "site": ("stateful_crawler.cli.trying:site", "Serve the example sites on loopback until Ctrl-C."),
 }
 
-EXIT_INTERNAL, EXIT_USAGE, EXIT_TASKS_FAILED, EXIT_PLUGIN, EXIT_BUSY, EXIT_ENVIRONMENT, EXIT_DAMAGE = 1, 2, 3, 5, 6, 7, 9
+EXIT_INTERNAL, EXIT_USAGE, EXIT_TASKS_FAILED, EXIT_PLUGIN, EXIT_BUSY, EXIT_ENVIRONMENT, EXIT_DAMAGE = (
+    1,
+    2,
+    3,
+    5,
+    6,
+    7,
+    9,
+)
 _EXIT_CODES: tuple[tuple[type[ScError], int], ...] = (
     (UsageError, EXIT_USAGE),
     (PluginError, EXIT_PLUGIN),
@@ -78,7 +86,14 @@ class _Commands(click.Group):
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.option("-C", "folder", metavar="DIR", type=click.Path(), help="Work as if started in DIR.")
-@click.option("-w", "--workdir", metavar="DIR", envvar="SC_WORKDIR", show_envvar=True, help="The crawl's folder.  [default: workdir]")
+@click.option(
+    "-w",
+    "--workdir",
+    metavar="DIR",
+    envvar="SC_WORKDIR",
+    show_envvar=True,
+    help="The crawl's folder.  [default: workdir]",
+)
 @click.option("-q", "--quiet", is_flag=True, envvar="SC_QUIET", help="Say nothing but errors.")
 @click.option("-v", "--verbose", is_flag=True, envvar="SC_VERBOSE", help="Name each task that fails.")
 @click.option("--debug", is_flag=True, envvar="SC_DEBUG", help="Show a traceback where an error ends the command.")
@@ -99,7 +114,7 @@ def sc(ctx: click.Context, folder: str | None, workdir: str | None, quiet: bool,
     here = os.getcwd()
     settings = read_settings(here)
     flat = {key.replace("-", "_"): value for key, value in settings.items()}
-    ctx.default_map = {command: flat for command in COMMANDS}
+    ctx.default_map = dict.fromkeys(COMMANDS, flat)
     root = workdir or settings.get("workdir") or "workdir"
     ctx.obj = Project(here, os.path.join(here, root), quiet, verbose, debug)
 

@@ -13,15 +13,25 @@ from stateful_crawler.cli.options import Size, as_json, cores, names_argument, p
 from stateful_crawler.errors import UsageError, printable
 
 _CRAWL_OPTIONS = (
-    setting("-c", "--connections", type=click.IntRange(1, 1000), default=3, show_default=True, help="Connections at once."),
-    setting("--retries", type=click.IntRange(0, 100), default=2, show_default=True, help="More tries after a passing failure."),
+    setting(
+        "-c", "--connections", type=click.IntRange(1, 1000), default=3, show_default=True, help="Connections at once."
+    ),
+    setting(
+        "--retries",
+        type=click.IntRange(0, 100),
+        default=2,
+        show_default=True,
+        help="More tries after a passing failure.",
+    ),
     setting("--max-size", type=Size(), default="64M", show_default=True, help="The largest body that is kept."),
     click.option("--no-parse", is_flag=True, envvar="SC_NO_PARSE", help="Fetch only, though there is a parser."),
 )
 _PARSE_OPTIONS = (
     setting("--parser", metavar="FILE", type=click.Path(), help="The plugin.  [default: parser.py]"),
     setting("-j", "--workers", type=click.IntRange(1, 256), help="Parser processes.  [default: the number of cores]"),
-    setting("--parse-timeout", type=click.FloatRange(0.1), default=60.0, show_default=True, help="Seconds for one page."),
+    setting(
+        "--parse-timeout", type=click.FloatRange(0.1), default=60.0, show_default=True, help="Seconds for one page."
+    ),
     as_json,
 )
 
@@ -38,7 +48,7 @@ def _with(*groups: Iterable[Callable[[Any], Any]]) -> Callable[[Any], Any]:
 @click.command()
 @_with(_CRAWL_OPTIONS, _PARSE_OPTIONS)
 @click.pass_obj
-def crawl(project: Project, as_json: bool, **options: Any) -> None:
+def crawl(project: Project, /, as_json: bool, **options: Any) -> None:
     """Fetch and parse all tasks in origin/, and what a run that was killed left in working/.
 
     Kill it at any moment; the same command goes on, and asks again only for what was in flight.
@@ -54,7 +64,7 @@ def crawl(project: Project, as_json: bool, **options: Any) -> None:
 @click.option("--now", is_flag=True, help="Don't wait where a server said when to come back.")
 @click.pass_obj
 def retry(
-    project: Project, names: tuple[str, ...], refetch: bool, only: Any, now: bool, as_json: bool, **options: Any
+    project: Project, /, names: tuple[str, ...], refetch: bool, only: Any, now: bool, as_json: bool, **options: Any
 ) -> None:
     """Take everything in origin/, working/ and error/ again, or only the tasks NAMES.
 
@@ -69,7 +79,7 @@ def retry(
 @click.option("--all", "all_pages", is_flag=True, help="All pages, not only the stale ones.")
 @_with(_PARSE_OPTIONS)
 @click.pass_obj
-def parse(project: Project, names: tuple[str, ...], all_pages: bool, as_json: bool, **options: Any) -> None:
+def parse(project: Project, /, names: tuple[str, ...], all_pages: bool, as_json: bool, **options: Any) -> None:
     """Parse saved pages again where the page or the parser has changed; no request is made.
 
     A page that now fails moves its task from success/ to error/; one that is healed moves to success/.

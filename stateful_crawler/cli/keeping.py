@@ -55,8 +55,12 @@ def fsck(project: Project, fix: bool, as_json: bool) -> None:
             damage = damage or (finding.is_damage and not mended)
             findings.append(dataclasses.asdict(finding) | {"mended": mended})
             if not as_json:
-                note = "mended" if mended else f"--fix would: {finding.mend}" if finding.mend and not fix else finding.mend
-                click.echo(f"{printable(finding.path)}: {finding.kind}: {finding.detail}" + (f" ({note})" if note else ""))
+                note = (
+                    "mended" if mended else f"--fix would: {finding.mend}" if finding.mend and not fix else finding.mend
+                )
+                click.echo(
+                    f"{printable(finding.path)}: {finding.kind}: {finding.detail}" + (f" ({note})" if note else "")
+                )
     if as_json:
         print_json(findings)
     elif not findings and not project.quiet:

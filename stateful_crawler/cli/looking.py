@@ -25,7 +25,9 @@ def status(project: Project, as_json: bool) -> None:
 
     workdir = Workdir(project.workdir)
     if not os.path.isdir(workdir.root):
-        raise UsageError(f"there is no workdir {printable(project.workdir)}; `sc init` makes one, `-w DIR` names another")
+        raise UsageError(
+            f"there is no workdir {printable(project.workdir)}; `sc init` makes one, `-w DIR` names another"
+        )
     facts = status_of(workdir, FAILING_RUNS)
     if as_json:
         print_json(facts)
@@ -62,7 +64,9 @@ def show(project: Project, name: str, as_json: bool) -> None:
     workdir = Workdir(project.workdir)
     facts = facts_of(workdir, task_name(name))
     if facts is None:
-        raise UsageError(f"no task {printable(name)!r} in {printable(os.path.relpath(workdir.root))}; `ls */*.conf` there lists them")
+        raise UsageError(
+            f"no task {printable(name)!r} in {printable(os.path.relpath(workdir.root))}; `ls */*.conf` there lists them"
+        )
     if as_json:
         print_json(facts)
         return
@@ -81,13 +85,15 @@ def show(project: Project, name: str, as_json: bool) -> None:
 def _spoken(record: dict[str, Any]) -> str:
     """A record as one line, its traceback below."""
     if "by" in record:
-        parts = [f"created by {record['by']}"] + [f"{key} {record[key]}" for key in ("parent", "depth", "meta") if key in record]
+        parts = [f"created by {record['by']}"] + [
+            f"{key} {record[key]}" for key in ("parent", "depth", "meta") if key in record
+        ]
         return f"{record.get('created', '')} " + ", ".join(printable(str(part)) for part in parts)
     verdict = "ok" if record.get("ok") else f"{record.get('reason')}: {record.get('detail', '')}"
     keys = ("status", "bytes", "seconds", "items", "new_tasks", "attempt", "retry_in_s", "not_before")
     numbers = ", ".join(f"{key} {record[key]}" for key in keys if key in record)
-    line = f"{record.get('at', '')} {record.get('stage', '')} {printable(verdict)}" + (f" ({numbers})" if numbers else "")
+    line = f"{record.get('at', '')} {record.get('stage', '')} {printable(verdict)}" + (
+        f" ({numbers})" if numbers else ""
+    )
     trace = "".join(f"\n    {printable(part)}" for part in str(record.get("traceback", "")).splitlines())
     return line + trace
-
-

@@ -13,7 +13,7 @@ import click
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Size(click.ParamType):
+class Size(click.ParamType[int]):
     """Bytes, with the suffix k, M or G for powers of 1024."""
 
     name = "size"
@@ -22,7 +22,7 @@ class Size(click.ParamType):
         match = re.fullmatch(r"(\d+)\s*([kKmMgG]?)i?[bB]?", str(value).strip())
         if not match or int(match[1]) == 0:
             self.fail(f"{value!r} is not a size; write 500k, 64M or 1G", param, ctx)
-        return int(match[1]) * 1024 ** " kmg".index(match[2].lower() or " ")
+        return int(match[1]) << 10 * " kmg".index(match[2].lower() or " ")
 
 
 def setting(*names: str, **attributes: Any) -> Callable[[F], F]:

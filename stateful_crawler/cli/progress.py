@@ -20,7 +20,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextlib.contextmanager
 def stop_on_signals() -> Iterator[tuple[Stop, list[int]]]:
-    """A Stop that Ctrl-C, SIGTERM and SIGHUP request; the list holds the signal that came. A second one leaves at once."""
+    """A Stop that Ctrl-C, SIGTERM and SIGHUP request, and the signal that came. A second one leaves at once."""
     stop, came = Stop(), list[int]()
 
     def on_signal(number: int, _frame: FrameType | None) -> None:
@@ -44,7 +44,7 @@ def stop_on_signals() -> Iterator[tuple[Stop, list[int]]]:
 def progress(quiet: bool) -> Iterator[Watch]:
     """What to call with the tally while a run goes on."""
     if quiet:
-        yield lambda tally: None
+        yield _say_nothing
     elif sys.stderr.isatty():
         with _bar() as watch:
             yield watch
@@ -52,12 +52,18 @@ def progress(quiet: bool) -> Iterator[Watch]:
         yield _lines()
 
 
+def _say_nothing(_: Tally) -> None:
+    """-q."""
+
+
 @contextlib.contextmanager
 def _bar() -> Iterator[Watch]:
     from tqdm import tqdm  # here, not above: only a terminal needs it
 
     layout = "{n_fmt}/{total_fmt} |{bar}| {rate_fmt}{postfix} [{elapsed}<{remaining}]"
-    bar = tqdm(total=0, unit=" pages", bar_format=layout, file=sys.stderr, dynamic_ncols=True, miniters=0, mininterval=0)
+    bar = tqdm(
+        total=0, unit=" pages", bar_format=layout, file=sys.stderr, dynamic_ncols=True, miniters=0, mininterval=0
+    )
 
     def watch(tally: Tally) -> None:
         bar.total = tally.total
@@ -80,9 +86,7 @@ def _lines() -> Watch:
         if (now := time.monotonic()) - last >= LINE_EVERY_S:
             last = now
             rate = tally.done / (now - started)
-            click.echo(
-                f"{tally.done}/{tally.total} done, {rate:.1f} pages/s, {tally.failed} errors, {tally.connections} connections",
-                err=True,
-            )
+            pace = f"{rate:.1f} pages/s, {tally.failed} errors, {tally.connections} connections"
+            click.echo(f"{tally.done}/{tally.total} done, {pace}", err=True)
 
     return watch

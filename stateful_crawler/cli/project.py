@@ -33,7 +33,10 @@ def init(project: Project, folder: str) -> None:
     Files that exist are left as they are. The plugins run as they are against `sc site`.
     """
     folder = os.path.join(project.folder, folder)
-    texts = {name: resources.files("stateful_crawler").joinpath("templates", name).read_text() for name in ("create.py", "parser.py")}
+    texts = {
+        name: resources.files("stateful_crawler").joinpath("templates", name).read_text()
+        for name in ("create.py", "parser.py")
+    }
     for name, text in (texts | {"sc.toml": _SC_TOML}).items():
         path = os.path.join(folder, name)
         try:
@@ -96,4 +99,6 @@ def create(project: Project, arguments: tuple[str, ...], create: str | None, as_
         print_json({"created": new, "existing": existing})
     elif not project.quiet:
         skipped = f", {existing} exist already" if existing else ""
-        click.echo(f"{new} tasks created in {printable(os.path.relpath(workdir.path('origin', '', '')))}{skipped}", err=True)
+        click.echo(
+            f"{new} tasks created in {printable(os.path.relpath(workdir.path('origin', '', '')))}{skipped}", err=True
+        )

@@ -35,7 +35,7 @@ def site(names: tuple[str, ...], port: int) -> None:
 @click.option("--fresh", is_flag=True, help="Remove the folder of an earlier demo first.")
 @click.pass_obj
 def demo(project: Project, fresh: bool) -> None:
-    """Crawl an example bookshop on this machine: a hundred pages, some slow, some that fail at first, one that must fail.
+    """Crawl an example bookshop on this machine: a hundred pages, some slow, some that fail once, one that must fail.
 
     Everything stays in ./sc-demo to look at and to play with.
     """
@@ -43,7 +43,9 @@ def demo(project: Project, fresh: bool) -> None:
     if fresh:
         shutil.rmtree(folder, ignore_errors=True)
     if os.path.exists(folder):
-        click.echo(f"{FOLDER}/ is here from an earlier demo, so there may be nothing left to do; `sc demo --fresh` starts anew\n")
+        click.echo(
+            f"{FOLDER}/ is here from an earlier demo, so there may be nothing left to do; `sc demo --fresh` starts anew\n"
+        )
     server, shop = _serve()
     try:
         _sc(folder, "init", quiet=True, cwd=project.folder, folder_argument=FOLDER)
@@ -92,15 +94,18 @@ def _add_one_that_must_fail(folder: str, shop: str) -> None:
 
 def _show(folder: str) -> int:
     """What came of it; 0 if only the task failed that must."""
+    from stateful_crawler.pages import Pages
     from stateful_crawler.report import facts_of, status_of
     from stateful_crawler.workdir import Workdir
 
     workdir = Workdir(os.path.join(folder, "workdir"))
     facts = status_of(workdir, failing_runs=3)
     _step(f"ls {FOLDER}/workdir", "the state of the crawl is what you see")
-    click.echo("  ".join(f"{name}/ {facts[name]}" for name in ("origin", "working", "html", "parsed", "success", "error")))
+    click.echo(
+        "  ".join(f"{name}/ {facts[name]}" for name in ("origin", "working", "html", "parsed", "success", "error"))
+    )
     _step(f"head -3 {FOLDER}/workdir/parsed/1.jsonl", "the items of the first page")
-    for line in _first_lines(workdir.items_path("1"), 3):
+    for line in _first_lines(Pages(workdir).items_path("1"), 3):
         click.echo(printable(line))
     failed = facts_of(workdir, MUST_FAIL)
     record = failed["records"][-1] if failed and failed["records"] else {}
@@ -114,7 +119,10 @@ def _next_steps() -> None:
     _step("and now", "the shop is `sc site` in another terminal")
     for command, why in (
         (f"cd {FOLDER}; sc status", "count the states"),
-        ("curl -q -o /tmp/7.html -K workdir/success/7.conf", "any task replays with plain curl (from workdir/: -K success/7.conf)"),
+        (
+            "curl -q -o /tmp/7.html -K workdir/success/7.conf",
+            "any task replays with plain curl (from workdir/: -K success/7.conf)",
+        ),
         ("sc retry", "take what failed again"),
         ("$EDITOR parser.py; sc parse", "parse again without the network"),
     ):
@@ -128,6 +136,8 @@ def _step(command: str, why: str) -> None:
 def _first_lines(path: str, count: int) -> Sequence[str]:
     try:
         with open(path, encoding="utf-8") as file:
-            return [json.dumps(json.loads(line), ensure_ascii=False) for _, line in zip(range(count), file, strict=False)]
+            return [
+                json.dumps(json.loads(line), ensure_ascii=False) for _, line in zip(range(count), file, strict=False)
+            ]
     except OSError:
         return []

@@ -7,7 +7,6 @@ would time out falsely. Limits per host are not libcurl's either: transfers that
 from __future__ import annotations
 
 import os
-import selectors
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,23 +17,13 @@ import pycurl
 from stateful_crawler import files
 from stateful_crawler.errors import EnvironmentFault, TaskFileError
 from stateful_crawler.fetch import verdict
+from stateful_crawler.fetch.poll import new_poller
 from stateful_crawler.fetch.setup import prepare
 from stateful_crawler.task import Outcome, Task
 from stateful_crawler.workdir import Claim
 
 IN_MEMORY_BYTES = 1024 * 1024
 NO_SECRETS = frozenset({"set-cookie", "set-cookie2"})
-
-_READY = {
-    selectors.EVENT_READ: pycurl.CSELECT_IN,
-    selectors.EVENT_WRITE: pycurl.CSELECT_OUT,
-    selectors.EVENT_READ | selectors.EVENT_WRITE: pycurl.CSELECT_IN | pycurl.CSELECT_OUT,
-}
-_WANTED = {
-    pycurl.POLL_IN: selectors.EVENT_READ,
-    pycurl.POLL_OUT: selectors.EVENT_WRITE,
-    pycurl.POLL_INOUT: selectors.EVENT_READ | selectors.EVENT_WRITE,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +85,7 @@ class Fetcher:
 
     def __init__(self, root: str, limits: Limits, page_aside: Callable[[str], str]) -> None:
         self._root, self._limits, self._page_aside = root, limits, page_aside
-        self._selector = selectors.DefaultSelector()
+        self._poller = new_poller()
         self._multi = pycurl.CurlMulti()
         self._multi.setopt(pycurl.M_SOCKETFUNCTION, self._on_socket)
         self._multi.setopt(pycurl.M_TIMERFUNCTION, self._on_timer)
@@ -117,7 +106,7 @@ class Fetcher:
 
     def watch(self, fd: int) -> None:
         """Let `wait` return when `fd` can be read; the caller reads it."""
-        self._selector.register(fd, selectors.EVENT_READ)
+        self._poller.watch(fd, pycurl.POLL_IN)
         self._watched.add(fd)
 
     def start(self, claim: Claim, task: Task) -> None:
@@ -125,9 +114,13 @@ class Fetcher:
         try:
             handle, head = prepare(task, self._root, self._limits.max_body_bytes)
         except pycurl.error as error:
-            raise TaskFileError(f"working/{task.name}.conf", None, f"libcurl refuses an option: {error.args[-1]}") from None
+            raise TaskFileError(
+                f"working/{task.name}.conf", None, f"libcurl refuses an option: {error.args[-1]}"
+            ) from None
         except TaskFileError as error:
-            raise TaskFileError(error.path or f"working/{task.name}.conf", error.line, error.problem, error.hint) from None
+            raise TaskFileError(
+                error.path or f"working/{task.name}.conf", error.line, error.problem, error.hint
+            ) from None
         transfer = _Transfer(claim, task, handle, self._limits.max_body_bytes, self._page_aside(task.name))
         handle.setopt(pycurl.HEADERFUNCTION, transfer.header_lines.append)
         handle.setopt(pycurl.WRITEFUNCTION, transfer.write)
@@ -142,9 +135,9 @@ class Fetcher:
         now = time.monotonic()
         if self._due is not None:
             timeout_s = min(timeout_s, max(0.0, self._due - now))
-        for key, ready in self._selector.select(timeout_s):
-            if key.fd not in self._watched:
-                self._multi.socket_action(key.fd, _READY[ready])
+        for fd, ready in self._poller.wait(timeout_s):
+            if fd not in self._watched:
+                self._multi.socket_action(fd, ready)
         if self._due is not None and time.monotonic() >= self._due:
             self._due = None
             self._multi.socket_action(pycurl.SOCKET_TIMEOUT, 0)
@@ -164,19 +157,15 @@ class Fetcher:
         """Close all connections."""
         self.abandon()
         self._multi.close()
-        self._selector.close()
+        self._poller.close()
 
     # ── libcurl's callbacks ──────────────────────────────────────────────────────────────────────────────────────
 
     def _on_socket(self, what: int, fd: int, _multi: object, _data: object) -> None:
-        known = fd in self._selector.get_map()
         if what == pycurl.POLL_REMOVE:
-            if known:
-                self._selector.unregister(fd)
-        elif known:
-            self._selector.modify(fd, _WANTED[what])
+            self._poller.forget(fd)
         else:
-            self._selector.register(fd, _WANTED[what])
+            self._poller.watch(fd, what)
 
     def _on_timer(self, timeout_ms: int) -> None:
         self._due = None if timeout_ms < 0 else time.monotonic() + timeout_ms / 1000
@@ -207,7 +196,9 @@ class Fetcher:
 def _judge(transfer: _Transfer, code: int, message: str) -> Outcome:
     """The outcome of a transfer that has ended: good when it is complete and its status is 2xx."""
     if transfer.fault is not None:
-        raise EnvironmentFault.from_os("can't write", transfer.aside_path, transfer.fault, "make room, then `sc crawl` goes on")
+        raise EnvironmentFault.from_os(
+            "can't write", transfer.aside_path, transfer.fault, "make room, then `sc crawl` goes on"
+        )
     answers = verdict.blocks(transfer.header_lines)
     status, headers = answers[-1] if answers else (0, [])
     facts = _facts(transfer, answers, status, headers)

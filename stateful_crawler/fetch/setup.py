@@ -42,6 +42,7 @@ Setting = tuple[int, int | bytes | list[bytes]]
 class _Plan:
     """What a block of options comes to, besides what is set on the template."""
 
+    root: str
     settings: list[Setting] = field(default_factory=list)
     headers: list[str] = field(default_factory=list)
     data: list[Option] = field(default_factory=list)
@@ -91,10 +92,10 @@ def prepare(task: Task, root: str, max_body_bytes: int) -> tuple[pycurl.Curl, bo
 
 @lru_cache(maxsize=256)
 def _recipe(options: tuple[Option, ...], root: str, max_body_bytes: int) -> Recipe:
-    plan = _Plan()
+    plan = _Plan(root)
     for option in options:
         if reader := _READERS.get(option.name):
-            reader(plan, option.value, root)
+            reader(plan, option.value)
     template = pycurl.Curl()
     for constant, value in [*_base_settings(max_body_bytes), *plan.settings, *_derived(plan)]:
         template.setopt(constant, value)
@@ -147,32 +148,34 @@ def _header_lines(plan: _Plan) -> list[bytes]:
     return [line.encode("utf-8", "surrogateescape") for line in lines]
 
 
+_Reader = Callable[[_Plan, str | bool], None]
+
 # ── one function an option ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _text(constant: int) -> Callable[[_Plan, str | bool, str], None]:
-    def read(plan: _Plan, value: str | bool, root: str) -> None:
+def _text(constant: int) -> _Reader:
+    def read(plan: _Plan, value: str | bool) -> None:
         plan.settings.append((constant, str(value).encode("utf-8", "surrogateescape")))
 
     return read
 
 
-def _milliseconds(constant: int) -> Callable[[_Plan, str | bool, str], None]:
-    def read(plan: _Plan, value: str | bool, root: str) -> None:
+def _milliseconds(constant: int) -> _Reader:
+    def read(plan: _Plan, value: str | bool) -> None:
         plan.settings.append((constant, min(int(float(value) * 1000), 2**31 - 1)))
 
     return read
 
 
-def _flag(constant: int, on: int | bytes = 1, off: int | bytes = 0) -> Callable[[_Plan, str | bool, str], None]:
-    def read(plan: _Plan, value: str | bool, root: str) -> None:
+def _flag(constant: int, on: int | bytes = 1, off: int | bytes = 0) -> _Reader:
+    def read(plan: _Plan, value: str | bool) -> None:
         plan.settings.append((constant, on if value else off))
 
     return read
 
 
-def _protocols(constant: int) -> Callable[[_Plan, str | bool, str], None]:
-    def read(plan: _Plan, value: str | bool, root: str) -> None:
+def _protocols(constant: int) -> _Reader:
+    def read(plan: _Plan, value: str | bool) -> None:
         plan.settings.append((constant, _mask(str(value))))
 
     return read
@@ -192,73 +195,73 @@ def _mask(text: str) -> int:
     return mask
 
 
-def _compressed(plan: _Plan, value: str | bool, root: str) -> None:
+def _compressed(plan: _Plan, value: str | bool) -> None:
     if value:
         plan.settings.append((pycurl.ACCEPT_ENCODING, b""))  # empty: all that this libcurl can decode, and no more
 
 
-def _insecure(plan: _Plan, value: str | bool, root: str) -> None:
+def _insecure(plan: _Plan, value: str | bool) -> None:
     plan.settings += [(pycurl.SSL_VERIFYPEER, 0 if value else 1), (pycurl.SSL_VERIFYHOST, 0 if value else 2)]
 
 
-def _cacert(plan: _Plan, value: str | bool, root: str) -> None:
-    path = os.path.join(root, str(value))
+def _cacert(plan: _Plan, value: str | bool) -> None:
+    path = os.path.join(plan.root, str(value))
     if not os.path.isfile(path):
         raise TaskFileError("", None, f"cacert {printable(str(value))} is not there", "paths start from the workdir")
     plan.settings.append((pycurl.CAINFO, os.fsencode(path)))
 
 
-def _proxy(plan: _Plan, value: str | bool, root: str) -> None:
+def _proxy(plan: _Plan, value: str | bool) -> None:
     plan.settings.append((pycurl.PROXY, str(value).encode("utf-8", "surrogateescape")))
 
 
-def _referer(plan: _Plan, value: str | bool, root: str) -> None:
+def _referer(plan: _Plan, value: str | bool) -> None:
     text, auto, _ = str(value).partition(";auto")
     plan.settings.append((pycurl.AUTOREFERER, 1 if auto else 0))
     plan.settings.append((pycurl.REFERER, text.encode("utf-8", "surrogateescape")))
 
 
-def _header(plan: _Plan, value: str | bool, root: str) -> None:
+def _header(plan: _Plan, value: str | bool) -> None:
     if str(value).startswith("@"):
         raise TaskFileError("", None, "header = @file is not supported yet", "write a `header` line for each")
     plan.headers.append(str(value))
 
 
-def _cookie(plan: _Plan, value: str | bool, root: str) -> None:
+def _cookie(plan: _Plan, value: str | bool) -> None:
     (plan.cookies if "=" in str(value) else plan.cookie_files).append(str(value))
 
 
-def _max_redirects(plan: _Plan, value: str | bool, root: str) -> None:
+def _max_redirects(plan: _Plan, value: str | bool) -> None:
     wanted = int(value)
     plan.max_redirects = wanted if 0 <= wanted <= MAX_REDIRECTS else MAX_REDIRECTS
 
 
-def _request(plan: _Plan, value: str | bool, root: str) -> None:
+def _request(plan: _Plan, value: str | bool) -> None:
     plan.method = str(value)
     # With -X HEAD alone curl waits for a body that never comes.
     plan.head = plan.head or plan.method == "HEAD"
 
 
-def _data(name: str) -> Callable[[_Plan, str | bool, str], None]:
-    def read(plan: _Plan, value: str | bool, root: str) -> None:
+def _data(name: str) -> _Reader:
+    def read(plan: _Plan, value: str | bool) -> None:
         plan.data.append(Option(name, value))
 
     return read
 
 
-def _set(attribute: str) -> Callable[[_Plan, str | bool, str], None]:
-    def read(plan: _Plan, value: str | bool, root: str) -> None:
+def _set(attribute: str) -> _Reader:
+    def read(plan: _Plan, value: str | bool) -> None:
         setattr(plan, attribute, bool(value))
 
     return read
 
 
-def _location_trusted(plan: _Plan, value: str | bool, root: str) -> None:
+def _location_trusted(plan: _Plan, value: str | bool) -> None:
     plan.follow = plan.follow or bool(value)
     plan.trusted = bool(value)
 
 
-_READERS: dict[str, Callable[[_Plan, str | bool, str], None]] = {
+_READERS: dict[str, _Reader] = {
     "user-agent": _text(pycurl.USERAGENT),
     "referer": _referer,
     "header": _header,
@@ -340,7 +343,9 @@ def _read_data_file(path: str, root: str, name: str) -> bytes:
     try:
         return read_regular(_inside(path, root, name), MAX_DATA_FILE_BYTES)
     except OSError as error:
-        raise TaskFileError(where, None, f"can't read {printable(path)}: {error.strerror}", "paths start from the workdir") from error
+        raise TaskFileError(
+            where, None, f"can't read {printable(path)}: {error.strerror}", "paths start from the workdir"
+        ) from error
 
 
 def _inside(path: str, root: str, name: str) -> str:
@@ -350,7 +355,9 @@ def _inside(path: str, root: str, name: str) -> str:
     """
     full = os.path.realpath(os.path.join(root, path))
     if not full.startswith(os.path.realpath(root) + os.sep):
-        raise TaskFileError(f"working/{name}.conf", None, f"{printable(path)} lies outside the workdir", "copy it into the workdir")
+        raise TaskFileError(
+            f"working/{name}.conf", None, f"{printable(path)} lies outside the workdir", "copy it into the workdir"
+        )
     return full
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import email.utils
 import re
 import time
+from functools import lru_cache
 from typing import Any, Literal
 from urllib.parse import urljoin
 
@@ -17,29 +17,25 @@ from stateful_crawler.task import Outcome
 # "fatal": it is the machine or we who are at fault, and the next task would meet the same.
 Verdict = Reason | Literal["fatal"]
 
-_BY_REASON: dict[Verdict, tuple[str, ...]] = {
-    "dns": ("COULDNT_RESOLVE_HOST", "COULDNT_RESOLVE_PROXY"),
-    "connect": ("COULDNT_CONNECT", "INTERFACE_FAILED", "PROXY", "NO_CONNECTION_AVAILABLE", "QUIC_CONNECT_ERROR"),
-    "tls": (
-        "SSL_CONNECT_ERROR SSL_CERTPROBLEM SSL_CIPHER PEER_FAILED_VERIFICATION SSL_CACERT SSL_CACERT_BADFILE SSL_CRL_BADFILE"
-        " SSL_ISSUER_ERROR SSL_INVALIDCERTSTATUS SSL_PINNEDPUBKEYNOTMATCH SSL_ENGINE_NOTFOUND SSL_ENGINE_SETFAILED"
-        " SSL_ENGINE_INITFAILED SSL_SHUTDOWN_FAILED SSL_CLIENTCERT USE_SSL_FAILED ECH_REQUIRED PEER_FAILED_VERIFICATION"
-    ).split(),
-    "timeout": ("OPERATION_TIMEDOUT", "OPERATION_TIMEOUTED"),
-    "reset": ("GOT_NOTHING", "SEND_ERROR", "RECV_ERROR", "AGAIN", "UNRECOVERABLE_POLL"),
-    "truncated": ("PARTIAL_FILE",),
-    "redirect": ("TOO_MANY_REDIRECTS",),
-    "http": ("HTTP_RETURNED_ERROR", "HTTP_NOT_FOUND", "LOGIN_DENIED", "AUTH_ERROR", "REMOTE_ACCESS_DENIED"),
-    "protocol": (
-        "WEIRD_SERVER_REPLY HTTP2 HTTP2_STREAM HTTP3 CHUNK_FAILED HTTP_POST_ERROR HTTP_RANGE_ERROR RANGE_ERROR"
-        " UNKNOWN_OPTION SETOPT_OPTION_SYNTAX"
-    ).split(),
-    "content-encoding": ("BAD_CONTENT_ENCODING",),
-    "too-large": ("FILESIZE_EXCEEDED", "TOO_LARGE"),
-    "forbidden": ("UNSUPPORTED_PROTOCOL", "ABORTED_BY_CALLBACK"),
-    "config": ("URL_MALFORMAT", "URL_MALFORMAT_USER", "BAD_FUNCTION_ARGUMENT", "NOT_BUILT_IN", "CONV_FAILED", "CONV_REQD"),
-    "io": ("READ_ERROR", "WRITE_ERROR", "FILE_COULDNT_READ_FILE", "SEND_FAIL_REWIND"),
-    "fatal": ("OUT_OF_MEMORY", "FAILED_INIT", "BAD_CALLING_ORDER", "FUNCTION_NOT_FOUND", "BAD_PASSWORD_ENTERED", "RECURSIVE_API_CALL"),
+_BY_REASON: dict[Verdict, str] = {
+    "dns": "COULDNT_RESOLVE_HOST COULDNT_RESOLVE_PROXY",
+    "connect": "COULDNT_CONNECT INTERFACE_FAILED PROXY NO_CONNECTION_AVAILABLE QUIC_CONNECT_ERROR",
+    "tls": """SSL_CONNECT_ERROR SSL_CERTPROBLEM SSL_CIPHER PEER_FAILED_VERIFICATION SSL_CACERT SSL_CACERT_BADFILE
+        SSL_CRL_BADFILE SSL_ISSUER_ERROR SSL_INVALIDCERTSTATUS SSL_PINNEDPUBKEYNOTMATCH SSL_ENGINE_NOTFOUND
+        SSL_ENGINE_SETFAILED SSL_ENGINE_INITFAILED SSL_SHUTDOWN_FAILED SSL_CLIENTCERT USE_SSL_FAILED ECH_REQUIRED""",
+    "timeout": "OPERATION_TIMEDOUT",
+    "reset": "GOT_NOTHING SEND_ERROR RECV_ERROR AGAIN UNRECOVERABLE_POLL",
+    "truncated": "PARTIAL_FILE",
+    "redirect": "TOO_MANY_REDIRECTS",
+    "http": "HTTP_RETURNED_ERROR LOGIN_DENIED AUTH_ERROR REMOTE_ACCESS_DENIED",
+    "protocol": """WEIRD_SERVER_REPLY HTTP2 HTTP2_STREAM HTTP3 CHUNK_FAILED HTTP_POST_ERROR RANGE_ERROR UNKNOWN_OPTION
+        SETOPT_OPTION_SYNTAX""",
+    "content-encoding": "BAD_CONTENT_ENCODING",
+    "too-large": "FILESIZE_EXCEEDED TOO_LARGE",
+    "forbidden": "UNSUPPORTED_PROTOCOL ABORTED_BY_CALLBACK",
+    "config": "URL_MALFORMAT BAD_FUNCTION_ARGUMENT NOT_BUILT_IN",
+    "io": "READ_ERROR WRITE_ERROR FILE_COULDNT_READ_FILE SEND_FAIL_REWIND",
+    "fatal": "OUT_OF_MEMORY FAILED_INIT BAD_CALLING_ORDER FUNCTION_NOT_FOUND RECURSIVE_API_CALL",
 }
 
 
@@ -47,7 +43,7 @@ def _codes() -> dict[int, Verdict]:
     """libcurl's error number -> verdict, for the names that this pycurl knows."""
     verdicts: dict[int, Verdict] = {}
     for verdict, names in _BY_REASON.items():
-        for name in names:
+        for name in names.split():
             if (code := getattr(pycurl, f"E_{name}", None)) is not None:
                 verdicts.setdefault(code, verdict)
     return verdicts
@@ -74,7 +70,9 @@ def failed(handle: pycurl.Curl, code: int, message: str, facts: dict[str, Any], 
     if reason == "fatal":
         reason = "io"
     detail = f"{printable(message) or pycurl_name(code)} (curl {code})"
-    return Outcome("fetch", False, reason, _advise(reason, detail, message), facts | {"curl": code}, retry_after_s=retry_after_s)
+    return Outcome(
+        "fetch", False, reason, _advise(reason, detail, message), facts | {"curl": code}, retry_after_s=retry_after_s
+    )
 
 
 def pycurl_name(code: int) -> str:
@@ -97,6 +95,8 @@ def retry_after(headers: list[tuple[str, str]], status: int) -> float | None:
     value = next((value.strip() for name, value in headers if name.lower() == "retry-after"), "")
     if re.fullmatch(r"[0-9]{1,12}(\.[0-9]+)?", value):
         return float(value)
+    import email.utils  # here, not above: it takes 9 ms, and few servers say a date
+
     try:
         moment = email.utils.parsedate_to_datetime(value)
         return max(0.0, moment.timestamp() - time.time())
@@ -110,12 +110,13 @@ def blocks(lines: list[bytes]) -> list[tuple[int, list[tuple[str, str]]]]:
     for line in lines:
         if line.startswith(b"HTTP/"):
             found.append((_status(line), []))
-        elif found and (colon := line.find(b":")) > 0:
-            name, value = line[:colon], line[colon + 1 :]
-            found[-1][1].append((_text(name.strip()), _text(value.strip())))
+        elif found and (field := _field(line)):
+            found[-1][1].append(field)
         elif found and line[:1] in b" \t" and line.strip() and found[-1][1]:
             name_before, value_before = found[-1][1][-1]
             found[-1][1][-1] = (name_before, f"{value_before} {_text(line.strip())}")
+    if len(found) == 1:
+        return found
     return [block for block in found if not 100 <= block[0] < 200] or found[-1:]
 
 
@@ -129,6 +130,13 @@ def hops(url: str, answers: list[tuple[int, list[tuple[str, str]]]], last_url: s
     if way:
         way[-1][0] = last_url
     return way[:60]
+
+
+@lru_cache(maxsize=1024)
+def _field(line: bytes) -> tuple[str, str] | None:
+    """Name and value; kept, because a server says most of its header lines again and again."""
+    name, colon, value = line.partition(b":")
+    return (_text(name.strip()), _text(value.strip())) if colon and name.strip() and name[:1] not in b" \t" else None
 
 
 def _status(line: bytes) -> int:

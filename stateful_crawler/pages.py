@@ -1,0 +1,145 @@
+"""What a crawl saves: pages in html/, items in parsed/. Each stands under its final name whole, or not at all.
+
+Two tasks never own the same page: `html/NAME.html` is task NAME's, any other output is the first task's that saved it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+from stateful_crawler import files
+from stateful_crawler.errors import NameTaken, TaskFileError, printable
+from stateful_crawler.task import Outcome, Task
+from stateful_crawler.workdir import ASIDE, MAX_STEM_BYTES, MAX_TASK_BYTES, STATES, Workdir, machine_faults
+
+
+class Pages:
+    """The pages and items of one workdir. All that writes is for the holder of the lock."""
+
+    def __init__(self, workdir: Workdir) -> None:
+        self._workdir = workdir
+        self._html = workdir.path("html", "", "")
+        self._parsed = workdir.path("parsed", "", "")
+
+    def path_of(self, task: Task) -> str:
+        """The final path of the task's page."""
+        return f"{self._workdir.root}/{task.page_output}"
+
+    def error_path(self, name: str) -> str:
+        """Where the body of a failed answer is kept."""
+        return f"{self._html}.{name}.error"
+
+    def items_path(self, name: str) -> str:
+        """The final path of the task's items."""
+        return f"{self._parsed}{name}.jsonl"
+
+    def items_aside(self, name: str) -> str:
+        """Where a worker writes items before they are published."""
+        return f"{self._parsed}.{name}{ASIDE}"
+
+    def aside_of(self, name: str) -> str:
+        """Where a page is written before it is published."""
+        return f"{self._html}.{name}{ASIDE}"
+
+    def has(self, task: Task) -> bool:
+        """Whether the task's page is whole: its last fetch record is good and the file stands there."""
+        record = task.last("fetch") if task.record_lines else None
+        return record is not None and record.ok and os.path.isfile(self.path_of(task))
+
+    def check_output(self, task: Task) -> None:
+        """Raise TaskFileError unless the page would be saved under html/, by plain names, through no link."""
+        output = task.output
+        if output is None or output == f"html/{task.name}.html":
+            return
+        parts = output.split("/")
+        if parts[0] != "html" or len(parts) < 2 or any(not part or part.startswith(".") for part in parts):
+            raise TaskFileError(
+                f"working/{task.name}.conf",
+                None,
+                f'output "{printable(output)}" lies outside html/',
+                "write html/NAME.html",
+            )
+        if any(len(os.fsencode(part)) > MAX_STEM_BYTES for part in parts):
+            raise TaskFileError(
+                f"working/{task.name}.conf", None, "the output's name is too long", "200 bytes fit everywhere"
+            )
+        folder = self._workdir.root
+        for part in parts[:-1]:
+            folder = os.path.join(folder, part)
+            if part is not parts[0] and os.path.islink(folder):
+                raise TaskFileError(
+                    f"working/{task.name}.conf", None, f"{self._workdir.relative(folder)} is a symbolic link"
+                )
+
+    def publish(self, task: Task, outcome: Outcome) -> None:
+        """Put the page of a good transfer under its final name; NameTaken where that is another task's page.
+
+        A page of this task's own is replaced. A name that must be new is published by a link that stays until the
+        record is written (`forget_aside`): after a crash the second name proves whose page it is.
+        """
+        final = self.path_of(task)
+        aside = outcome.aside or self.aside_of(task.name)
+        with machine_faults("can't write", final):
+            if outcome.aside is None:
+                self._write_page(aside, task, outcome.body)
+            if not files.exists(final):
+                if task.output is None or task.output == f"html/{task.name}.html":
+                    files.publish(aside, final)
+                else:
+                    os.link(aside, final)
+                return
+        if not self._owns(task):
+            files.remove(aside)
+            raise NameTaken(self._workdir.relative(final), self._owner_of(task.page_output, task.name))
+        files.publish(aside, final)
+
+    def forget_aside(self, task: Task) -> None:
+        """Once the page is recorded: drop the second name that a new explicit output was published by."""
+        if task.output is not None and task.output != f"html/{task.name}.html":
+            files.remove(self.aside_of(task.name))
+
+    def undo_unrecorded(self, task: Task) -> None:
+        """Settle what a crash left between publishing a page by a link and writing its record."""
+        aside, final = self.aside_of(task.name), self.path_of(task)
+        if files.same_file(aside, final) and not self._owns(task):
+            files.remove(final)
+
+    def keep_error(self, name: str, outcome: Outcome) -> None:
+        """Keep the body of a failed answer for `sc show`, in place of the one of the last try."""
+        path = self.error_path(name)
+        with machine_faults("can't write", path):
+            if outcome.aside:
+                files.publish(outcome.aside, path)
+            elif outcome.body:
+                files.write_aside(path, outcome.body)
+
+    def publish_items(self, name: str) -> None:
+        """Put the items that a worker wrote aside under their final name."""
+        with machine_faults("can't write", self.items_path(name)):
+            files.publish(self.items_aside(name), self.items_path(name))
+
+    # ── inside ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _write_page(self, aside: str, task: Task, body: bytes) -> None:
+        if task.page_output.count("/") > 1:
+            os.makedirs(os.path.dirname(self.path_of(task)), exist_ok=True)
+        files.write_aside(aside, body)
+
+    def _owns(self, task: Task) -> bool:
+        """Whether the page that stands under the task's output is its own, from before."""
+        output = task.page_output
+        if any(record.ok and record.facts.get("saved") == output for record in task.records):
+            return True
+        # html/NAME.html belongs to task NAME (a crash may have come before its record), unless another task says so.
+        return output == f"html/{task.name}.html" and not self._owner_of(output, task.name)
+
+    def _owner_of(self, output: str, but: str) -> str:
+        """The task, other than `but`, that names this output. Reads every task: for conflicts only, which are rare."""
+        needle = f'output = "{output}"'.encode("utf-8", "surrogateescape")
+        for state in STATES:
+            for name in self._workdir.names(state):
+                with contextlib.suppress(OSError):
+                    if name != but and needle in files.read_regular(self._workdir.path(state, name), MAX_TASK_BYTES):
+                        return name
+        return ""
