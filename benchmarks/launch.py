@@ -58,24 +58,26 @@ def _high_water_kb(pid: int) -> int:
 
 def _reap_orphans() -> int:
     """Wait for the descendants that the command left; the number that had to be killed because they stayed."""
-    deadline, killed = time.monotonic() + _ORPHANS_MAY_TAKE_S, 0
+    deadline = time.monotonic() + _ORPHANS_MAY_TAKE_S
+    killed: set[int] = set()
     while True:
         try:
             pid, _ = os.waitpid(-1, os.WNOHANG)
         except ChildProcessError:
-            return killed
+            return len(killed)
         if pid == 0 and time.monotonic() > deadline:
-            killed += _kill_children()
+            killed |= _kill_children()
         if pid == 0:
             time.sleep(0.005)
 
 
-def _kill_children() -> int:
+def _kill_children() -> set[int]:
+    """Kill our children, as orphaned descendants have become; only we wait for them, so no number is reused."""
     with open(f"/proc/{os.getpid()}/task/{os.getpid()}/children") as file:
-        children = [int(pid) for pid in file.read().split()]
+        children = {int(pid) for pid in file.read().split()}
     for pid in children:
         os.kill(pid, signal.SIGKILL)
-    return len(children)
+    return children
 
 
 if __name__ == "__main__":

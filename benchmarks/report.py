@@ -25,7 +25,7 @@ class Played(NamedTuple):
 
 def render(facts: Mapping[str, str], played: Sequence[Played], missing: Mapping[str, str]) -> str:
     lines = ["# Benchmarks", "", *(f"- {name}: {value}" for name, value in facts.items())]
-    lines += [f"- **missing**: {name}: {reason}" for name, reason in missing.items()]
+    lines += [f"- **missing**: {name} {reason}" for name, reason in missing.items()]
     verdicts = [verdict for suite in played for verdict in suite.verdicts]
     lines += ["", "## Targets", "", *_table(_TARGET_HEAD, map(_verdict_row, verdicts))]
     for suite in played:

@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     found = tools.find(options.peer_python)
     if "nginx" in found.missing:
-        print(f"benchmarks: {found.missing['nginx']} (Debian: nginx-light)", file=sys.stderr)
+        print(f"benchmarks: nginx {found.missing['nginx']} (Debian: nginx-light)", file=sys.stderr)
         return 2
     try:
         with _folders(options) as places, _site(found, places[0], options) as site:

@@ -17,6 +17,7 @@ _MODULES = {
     "crawlee": "from crawlee.crawlers import ParselCrawler; import crawlee; print(crawlee.__version__)",
     "uvloop": "import uvloop; print(uvloop.__version__)",
 }
+_NOT_IMPORTED = {"uvloop": "can't be imported (pip install uvloop; Scrapy is a little faster with it)"}
 _OF_PEERS = ("scrapy", "crawlee", "uvloop")
 
 
@@ -35,7 +36,7 @@ class Tools:
 
     def lacks(self, *names: str) -> str:
         """Why a contender that needs these can't run; '' if it can."""
-        return "; ".join(self.missing[name] for name in names if name in self.missing)
+        return "; ".join(f"{name} {self.missing[name]}" for name in names if name in self.missing)
 
 
 def find(peer_python: str) -> Tools:
@@ -50,10 +51,10 @@ def find(peer_python: str) -> Tools:
         nginx=shutil.which("nginx", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin") or "",
     )
     for name, option in {"sc": "--version", "curl": "--version", "xargs": "--version", "nginx": "-v"}.items():
-        _probe(tools, name, [getattr(tools, name), option], f"no {name} found")
+        _probe(tools, name, [getattr(tools, name), option], "not found")
     for name, code in _MODULES.items():
         python = peer_python if name in _OF_PEERS else tools.python
-        _probe(tools, name, [python, "-c", code], f"{name} can't be imported (pip install '.[bench]')")
+        _probe(tools, name, [python, "-c", code], _NOT_IMPORTED.get(name, "can't be imported (pip install '.[bench]')"))
     return tools
 
 

@@ -74,10 +74,8 @@ class Tally:
         return self.succeeded + self.failed
 
 
-class Watch(Protocol):
-    """Is told how a run goes, a few times a second."""
-
-    def __call__(self, tally: Tally) -> None: ...
+# Is told how a run goes, a few times a second.
+Watch = Callable[[Tally], None]
 
 
 class Stop:
@@ -140,6 +138,9 @@ def retry(
         for name in list(workdir.names("error")):
             if settings.names is None or name in settings.names:
                 _requeue_failed(workdir, name, only, now, tally)
+        for name in settings.names or ():
+            if workdir.state_of(name) == "success":
+                tally.left_alone[name] = "is in success/; `sc requeue` puts it back"
         names = _those_that_need(workdir, only, settings.names)
         frontier = Frontier(workdir, names.__contains__ if names is not None else lambda _: True)
         tally.total = sum(1 for name in workdir.names("origin") if names is None or name in names)
@@ -242,8 +243,19 @@ def _from_saved(
                 if claim is not None:
                     tally.total += 1
                     yield claim
+    for name in names or ():
+        if name not in tally.left_alone and not _is_saved(workdir, name):
+            tally.left_alone[name] = "has no saved page; `sc crawl` or `sc retry` fetches it"
     while True:
         yield None
+
+
+def _is_saved(workdir: Workdir, name: str) -> bool:
+    state = workdir.state_of(name)
+    try:
+        return state is not None and Pages(workdir).has(workdir.read(state, name))
+    except (OSError, TaskFileError):
+        return False
 
 
 def _is_stale(workdir: Workdir, state: State, name: str, digest: str, anyway: bool) -> bool:
@@ -350,10 +362,14 @@ class _Run:
         """Claim, wait, finish, until nothing is in hand and nothing new is to be found; or until asked to stop."""
         next_tick = 0.0
         while not stop.requested:
+            ended = self._fetcher.wait(self._pause_s())
+            # The next requests go out before the answers are saved: the server works while we write files.
             dry = self._claim_more()
+            for claim, outcome in ended:
+                self._fetched(claim, outcome)
+            self._hand_on_parsing()
             if dry and not self._in_hand and self._is_really_dry():
                 break
-            self._finish_what_ended(self._pause_s())
             if (now := time.monotonic()) >= next_tick:
                 next_tick = now + TICK_S
                 self._tell(watch)
@@ -418,9 +434,7 @@ class _Run:
             until = min(until, max(0.0, self._waiting[0][0] - time.monotonic()))
         return until
 
-    def _finish_what_ended(self, pause_s: float) -> None:
-        for claim, outcome in self._fetcher.wait(pause_s):
-            self._fetched(claim, outcome)
+    def _hand_on_parsing(self) -> None:
         if self._parser is not None:
             for claim, outcome in self._parser.done():
                 self._parsed(claim, outcome)
@@ -445,6 +459,8 @@ class _Run:
             return
         self._workdir.record(claim, outcome.record(attempt=claim.attempt, saved=task.page_output))
         self._pages.forget_aside(task)
+        if claim.attempt > 1 or len(task.record_lines) > 1:
+            self._pages.forget_error(task.name)
         self.tally.fetched += 1
         self.tally.empty += outcome.facts.get("bytes") == 0
         self._saved(claim)
@@ -564,7 +580,7 @@ class _Run:
         with contextlib.suppress(Exception):
             self._workdir.settle(claim, claim.source)
 
-    def _tell(self, watch: Callable[[Tally], None]) -> None:
+    def _tell(self, watch: Watch) -> None:
         tally = self.tally
         tally.total = max(tally.total, tally.claimed)
         tally.connections = self._fetcher.under_way

@@ -114,6 +114,10 @@ class Pages:
             elif outcome.body:
                 files.write_aside(path, outcome.body)
 
+    def forget_error(self, name: str) -> None:
+        """Drop the body of a failed answer once a good one is there."""
+        files.remove(self.error_path(name))
+
     def publish_items(self, name: str) -> None:
         """Put the items that a worker wrote aside under their final name."""
         with machine_faults("can't write", self.items_path(name)):

@@ -39,7 +39,15 @@ DEFAULTS = (
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 BODY_OPTIONS = frozenset({"data", "data-ascii", "data-raw", "data-binary", "data-urlencode", "json"})
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
-_encode = json.JSONEncoder(ensure_ascii=False).encode
+_encode = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
+# A task as `Task.text` writes it: a record, url, output, other options, more records.
+_WRITTEN = re.compile(
+    r"# sc: (\{[^\n]*\})\n"
+    r'url = "([^"\\\x00-\x20\x7f{}\[\]]+)"\n'
+    r'output = "([^"\\\x00-\x1f\x7f]+)"\n'
+    r"((?:[a-z][^\n]*\n)*)"
+    r"((?:# sc: [^\n]*\n)*)"
+).fullmatch
 
 By = Literal["create", "import", "follow", "generate", "hand"]
 Stage = Literal["fetch", "parse"]
@@ -168,25 +176,10 @@ class Outcome:
 def read_task(name: str, data: bytes, path: str) -> Task:
     """The task that the bytes of a file spell; raises TaskFileError with file and line."""
     text = data.decode("utf-8", "surrogateescape")
-    url = output = ""
-    block, records = [], []
-    for line in text.split("\n"):
-        if line.startswith(RECORD):
-            records.append(line[len(RECORD) :])
-        elif not url and line.startswith('url = "'):
-            url = _plain_value(line, 7)
-            if not url or needs_globoff(url):
-                return _read_slowly(name, text, path, records=None)
-        elif not output and line.startswith('output = "'):
-            output = _plain_value(line, 10)
-            if not output:
-                return _read_slowly(name, text, path, records=None)
-        elif line:
-            block.append(line)
-    options = _read_block("\n".join(block))
-    if not url or options is None:
-        return _read_slowly(name, text, path, records)
-    return Task(name, url, output or None, options, tuple(records))
+    if (written := _WRITTEN(text)) and (options := _read_block(written[4])) is not None:
+        more = tuple(line[len(RECORD) :] for line in written[5].split("\n")[:-1]) if written[5] else ()
+        return Task(name, written[2], written[3], options, (written[1], *more))
+    return _read_any(name, text, path)
 
 
 def new_task(
@@ -254,34 +247,26 @@ def _stamp(second: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(second))
 
 
-def _plain_value(line: str, start: int) -> str:
-    """The quoted value of a line in the form that we write; empty where only the full grammar can tell."""
-    value = line[start:-1]
-    plain = line.endswith('"') and len(line) > start and '"' not in value and "\\" not in value and value.isprintable()
-    return value if plain else ""
-
-
 @lru_cache(maxsize=512)
 def _read_block(text: str) -> tuple[Option, ...] | None:
     """All options but url and output, kept by their text: most tasks of a crawl differ in those two alone.
 
-    None where the block has more to say than that; the whole file is then read by the full grammar, which names
-    the right line in its errors.
+    None where the block is wrong, or has a second url or output.
     """
     try:
-        options = parse_config(f'url = "http://x/"\n{text}', "")
+        options = parse_config(f'url = "http://x/"\noutput = "x"\n{text}', "")
     except TaskFileError:
         return None
-    return None if any(option.name == "output" for option in options) else tuple(options[1:])
+    return tuple(options[2:])
 
 
-def _read_slowly(name: str, text: str, path: str, records: list[str] | None) -> Task:
-    if records is None:
-        records = [line[len(RECORD) :] for line in text.split("\n") if line.startswith(RECORD)]
+def _read_any(name: str, text: str, path: str) -> Task:
+    """By the full grammar, which names the line at fault."""
     options = parse_config(text, path)
     values = {option.name: str(option.value) for option in options if option.name in ("url", "output")}
     rest = tuple(option for option in options if option.name not in values)
-    return Task(name, values["url"], values.get("output"), rest, tuple(records))
+    records = tuple(line[len(RECORD) :] for line in text.split("\n") if line.startswith(RECORD))
+    return Task(name, values["url"], values.get("output"), rest, records)
 
 
 def _read_record(text: str) -> Record | None:

@@ -16,8 +16,10 @@ _SCHEME = re.compile(r"(?i)^https?://[^/?#]")
 
 
 def clean_url(url: str) -> str:
-    """`url` as a browser would send it: blanks round it dropped, blanks and non-ASCII in it encoded, the host in punycode.
-    Raises ValueError for what is not an http(s) URL with a host."""
+    """`url` as a browser would send it: blanks round it dropped, what can't stand in a URL encoded, the host in punycode.
+
+    Raises ValueError for what is not an http(s) URL with a host.
+    """
     if _CLEAN.fullmatch(url):
         return url
     stripped = re.sub(

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from stateful_crawler import files
-from stateful_crawler.errors import EnvironmentFault, NameTaken, TaskFileError, WorkdirBusy
+from stateful_crawler.errors import EnvironmentFault, NameTaken, TaskFileError, UsageError, WorkdirBusy, printable
 from stateful_crawler.task import Record, Task, read_task, utc_now
 
 State = Literal["origin", "working", "success", "error"]
@@ -63,6 +63,7 @@ class Running:
     pid: int
     host: str
     started: str
+    born: str = ""
 
 
 class Workdir:
@@ -78,7 +79,7 @@ class Workdir:
     def open(self, *, create: bool = True) -> Workdir:
         """Make what is missing and see that every state can be written, before the first request is made."""
         if not create and not os.path.isdir(self.root):
-            raise EnvironmentFault("there is no workdir", self.root, hint="`sc init` makes one, `-w DIR` names another")
+            raise UsageError(f"there is no workdir {printable(self.root)}; `sc init` makes one, `-w DIR` names another")
         for path in (*self._dirs.values(), os.path.dirname(self._run_json)):
             try:
                 os.makedirs(path, exist_ok=True)
@@ -100,6 +101,7 @@ class Workdir:
                 holder = self._read_run()
                 raise WorkdirBusy(self.root, *((holder.pid, holder.host, holder.started) if holder else ()))
             run = {"pid": os.getpid(), "host": os.uname().nodename, "started": utc_now(), "argv": list(argv)}
+            run["born"] = _born(os.getpid())
             with machine_faults("can't write", self._run_json):
                 files.replace(self._run_json, json.dumps(run).encode())
             try:
@@ -110,7 +112,7 @@ class Workdir:
     def running(self) -> Running | None:
         """The live run of this workdir, if there is one; never takes the lock."""
         run = self._read_run()
-        if run is None or (run.host == os.uname().nodename and not _alive(run.pid)):
+        if run is None or (run.host == os.uname().nodename and not (_alive(run.pid) and _born(run.pid) == run.born)):
             return None
         return run
 
@@ -153,8 +155,8 @@ class Workdir:
                     tasks += _is_task(entry)
             counts[state] = tasks
             counts["ignored"] += visible - tasks
-        counts["html"] = sum(1 for _ in _visible_files(self._dirs["html"]))
-        counts["parsed"] = sum(1 for _ in _visible_files(self._dirs["parsed"]))
+        for folder in OUTPUTS:
+            counts[folder] = sum(1 for _ in _visible_files(self._dirs[folder]))
         return dict(counts)
 
     # ── adding ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -260,7 +262,7 @@ class Workdir:
     def _read_run(self) -> Running | None:
         try:
             run = json.loads(files.read_regular(self._run_json, 1 << 20))
-            return Running(int(run["pid"]), str(run["host"]), str(run["started"]))
+            return Running(int(run["pid"]), str(run["host"]), str(run["started"]), str(run.get("born", "")))
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
@@ -339,6 +341,18 @@ def _visible_files(folder: str) -> Iterator[str]:
                     folders.append(entry.path)
                 else:
                     yield entry.path
+
+
+def _born(pid: int) -> str:
+    """When a process began, in the kernel's ticks; empty where the system does not tell.
+
+    Without it another process that got a dead run's number would pass for that run.
+    """
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return ""
 
 
 def _alive(pid: int) -> bool:

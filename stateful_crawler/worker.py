@@ -43,7 +43,8 @@ class _Worker:
     def parse(self) -> Callable[[Page], Any]:
         """The user's parse(), loaded once for each process."""
         if self._parse is None:
-            self._parse = plugins.load(self.plugin, "parse")
+            with _users_turn:
+                self._parse = plugins.load(self.plugin, "parse")
             self.digest = _digest(self.plugin)
         return self._parse
 
@@ -98,7 +99,7 @@ def _parse_one(name: str) -> Outcome:
         return Outcome("parse", False, "parse", fault.problem, facts | {"traceback": fault.detail[-MAX_TRACEBACK:]})
     _write_items(name, items)
     added = sum(workdir.add(task) for task in tasks)
-    facts |= {"plugin": _worker.digest, "items": len(items), "encoding": page.used_encoding}
+    facts |= {"plugin": _worker.digest, "items": len(items), "encoding": page.encoding}
     if tasks:
         facts |= {"new_tasks": added, "seen": len(tasks) - added}
     return Outcome("parse", True, facts={key: value for key, value in facts.items() if value is not None})
@@ -129,14 +130,9 @@ def _no_item(sentence: str) -> PluginError:
 
 def _call_user(page: Page) -> tuple[list[bytes], list[Task]]:
     """Call the user's parse() and take all that it gives; PluginError whatever it raises."""
-    _in_user_code.on = True
-    signal.setitimer(signal.ITIMER_REAL, _worker.timeout_s)  # the kernel ends this process when the page takes too long
-    try:
-        with plugins.users_code(_worker.plugin.path, interrupts_too=True):
-            return _collect(_worker.parse(page))
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        _in_user_code.on = False
+    parse = _worker.parse
+    with _users_turn, plugins.users_code(_worker.plugin.path, interrupts_too=True):
+        return _collect(parse(page))
 
 
 def _collect(given: object) -> tuple[list[bytes], list[Task]]:
@@ -233,11 +229,21 @@ def _neighbours(folder: str) -> Iterator[str]:
             yield path
 
 
-class _Flag:
+class _UsersTurn:
+    """While the user's code runs: the kernel ends this process when it takes too long."""
+
     on = False
 
+    def __enter__(self) -> None:
+        self.on = True
+        signal.setitimer(signal.ITIMER_REAL, _worker.timeout_s)
 
-_in_user_code = _Flag()
+    def __exit__(self, *_: object) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        self.on = False
+
+
+_users_turn = _UsersTurn()
 
 
 def _never_exit_with_0() -> None:
@@ -246,7 +252,7 @@ def _never_exit_with_0() -> None:
     really_exit, ours = os._exit, os.getpid()
 
     def _exit(status: int) -> None:
-        really_exit(70 if status == 0 and _in_user_code.on and os.getpid() == ours else status)
+        really_exit(70 if status == 0 and _users_turn.on and os.getpid() == ours else status)
 
     os._exit = _exit  # type: ignore[assignment]  # NoReturn can't be said of a wrapper
 

@@ -98,7 +98,7 @@ def _run(project: Project, options: dict[str, Any], as_json: bool, story: Callab
     from stateful_crawler.workdir import Workdir
 
     settings = _settings(project, options)
-    workdir = Workdir(project.workdir).open()
+    workdir = Workdir(project.workdir).open(create=False)
     _collect_garbage_rarely()
     with stop_on_signals() as (stop, came):
         with progress(project.quiet) as watch:

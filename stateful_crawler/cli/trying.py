@@ -43,9 +43,7 @@ def demo(project: Project, fresh: bool) -> None:
     if fresh:
         shutil.rmtree(folder, ignore_errors=True)
     if os.path.exists(folder):
-        click.echo(
-            f"{FOLDER}/ is here from an earlier demo, so there may be nothing left to do; `sc demo --fresh` starts anew\n"
-        )
+        click.echo(f"{FOLDER}/ is here from an earlier demo, and goes on; `sc demo --fresh` starts anew\n")
     server, shop = _serve()
     try:
         _sc(folder, "init", quiet=True, cwd=project.folder, folder_argument=FOLDER)

@@ -37,7 +37,19 @@ class Limits:
 class _Transfer:
     """One handle under way and what has come in so far. Callbacks never raise: pycurl would print and lose it."""
 
-    __slots__ = ("aside", "aside_path", "chunks", "claim", "fault", "handle", "header_lines", "limit", "size", "task")
+    __slots__ = (
+        "aside",
+        "aside_path",
+        "chunks",
+        "claim",
+        "fault",
+        "handle",
+        "header_lines",
+        "headers_are_body",
+        "limit",
+        "size",
+        "task",
+    )
 
     def __init__(self, claim: Claim, task: Task, handle: pycurl.Curl, limit: int, aside_path: str) -> None:
         self.claim, self.task, self.handle = claim, task, handle
@@ -45,6 +57,7 @@ class _Transfer:
         self.header_lines: list[bytes] = []
         self.chunks: list[bytes] = []
         self.size = 0
+        self.headers_are_body = False
         self.aside = -1
         self.fault: OSError | None = None
 
@@ -122,26 +135,27 @@ class Fetcher:
                 error.path or f"working/{task.name}.conf", error.line, error.problem, error.hint
             ) from None
         transfer = _Transfer(claim, task, handle, self._limits.max_body_bytes, self._page_aside(task.name))
+        transfer.headers_are_body = head
         handle.setopt(pycurl.HEADERFUNCTION, transfer.header_lines.append)
         handle.setopt(pycurl.WRITEFUNCTION, transfer.write)
-        if head:
-            transfer.header_lines = transfer.chunks  # what `curl --head` saves is the headers
-            handle.setopt(pycurl.HEADERFUNCTION, transfer.chunks.append)
-        self._multi.add_handle(handle)
         self._under_way[handle] = transfer
+        self._multi.add_handle(handle)
+        self._multi.socket_action(pycurl.SOCKET_TIMEOUT, 0)  # sends the request now, on a connection that is open
 
     def wait(self, timeout_s: float) -> list[tuple[Claim, Outcome]]:
         """What ended, after waiting for at most `timeout_s`; an empty list also when a watched fd can be read."""
-        now = time.monotonic()
-        if self._due is not None:
-            timeout_s = min(timeout_s, max(0.0, self._due - now))
+        ended = self._ended()  # a fast server may have answered while `start` sent the request
+        if ended:
+            timeout_s = 0.0
+        elif self._due is not None:
+            timeout_s = min(timeout_s, max(0.0, self._due - time.monotonic()))
         for fd, ready in self._poller.wait(timeout_s):
             if fd not in self._watched:
                 self._multi.socket_action(fd, ready)
         if self._due is not None and time.monotonic() >= self._due:
             self._due = None
             self._multi.socket_action(pycurl.SOCKET_TIMEOUT, 0)
-        return self._ended()
+        return ended + self._ended()
 
     def abandon(self) -> list[Claim]:
         """Break off all that is under way; the claims it was for."""
@@ -200,6 +214,9 @@ def _judge(transfer: _Transfer, code: int, message: str) -> Outcome:
             "can't write", transfer.aside_path, transfer.fault, "make room, then `sc crawl` goes on"
         )
     answers = verdict.blocks(transfer.header_lines)
+    if transfer.headers_are_body:  # what `curl --head` saves
+        transfer.chunks = transfer.header_lines
+        transfer.size = sum(map(len, transfer.chunks))
     status, headers = answers[-1] if answers else (0, [])
     facts = _facts(transfer, answers, status, headers)
     wait_s = verdict.retry_after(headers, status)

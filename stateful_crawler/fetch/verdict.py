@@ -108,10 +108,10 @@ def blocks(lines: list[bytes]) -> list[tuple[int, list[tuple[str, str]]]]:
     """The header lines of all answers of a transfer: (status, headers) for each, in order; 1xx left out."""
     found: list[tuple[int, list[tuple[str, str]]]] = []
     for line in lines:
-        if line.startswith(b"HTTP/"):
-            found.append((_status(line), []))
-        elif found and (field := _field(line)):
+        if found and (field := _field(line)):
             found[-1][1].append(field)
+        elif line.startswith(b"HTTP/"):
+            found.append((_status(line), []))
         elif found and line[:1] in b" \t" and line.strip() and found[-1][1]:
             name_before, value_before = found[-1][1][-1]
             found[-1][1][-1] = (name_before, f"{value_before} {_text(line.strip())}")
@@ -136,7 +136,9 @@ def hops(url: str, answers: list[tuple[int, list[tuple[str, str]]]], last_url: s
 def _field(line: bytes) -> tuple[str, str] | None:
     """Name and value; kept, because a server says most of its header lines again and again."""
     name, colon, value = line.partition(b":")
-    return (_text(name.strip()), _text(value.strip())) if colon and name.strip() and name[:1] not in b" \t" else None
+    if not colon or not name.strip() or line[:1] in b" \t" or line.startswith(b"HTTP/"):
+        return None
+    return _text(name.strip()), _text(value.strip())
 
 
 def _status(line: bytes) -> int:
