@@ -26,7 +26,6 @@ class Frontier:
         self._workdir, self._wanted, self._window_size = workdir, wanted, window
         self._scan: Iterator[str] | None = None
         self._window: list[str] = []
-        self.passed_over: set[str] = set()
 
     def next_name(self) -> str | None:
         """The next name to claim, or None when this scan of origin/ is done. A later call begins a new scan."""
@@ -38,7 +37,7 @@ class Frontier:
         self._scan = self._scan or self._workdir.names("origin")
         taken = []
         for name in self._scan:
-            if self._wanted(name) and name not in self.passed_over:
+            if self._wanted(name):
                 taken.append(name)
                 if len(taken) == self._window_size:
                     break

@@ -16,7 +16,7 @@ _SCHEME = re.compile(r"(?i)^https?://[^/?#]")
 
 
 def clean_url(url: str) -> str:
-    """`url` as a browser would send it: blanks round it dropped, what can't stand in a URL encoded, the host in punycode.
+    """`url` as a browser would send it: blanks round it dropped, what no URL can hold encoded, the host in punycode.
 
     Raises ValueError for what is not an http(s) URL with a host.
     """

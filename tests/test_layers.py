@@ -20,6 +20,7 @@ LAYERS = (
     {"pages", "frontier", "plugins", "page"},
     {"fetch", "worker", "fsck", "report"},
     {"parse"},
+    {"run"},
     {"crawl"},
     {"cli"},
 )

@@ -12,7 +12,7 @@ from types import FrameType
 
 import click
 
-from stateful_crawler.crawl import Stop, Tally, Watch
+from stateful_crawler.run import Stop, Tally, Watch
 
 LINE_EVERY_S = 10.0
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

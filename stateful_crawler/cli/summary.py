@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from stateful_crawler.crawl import Tally
 from stateful_crawler.errors import printable
+from stateful_crawler.run import Tally
 from stateful_crawler.workdir import Workdir
 
 

@@ -55,7 +55,7 @@ def demo(project: Project, fresh: bool) -> None:
     finally:
         server.terminate()
         server.wait()
-    click.get_current_context().exit(_show(folder))
+    click.get_current_context().exit(_show(folder, shop))
 
 
 def _serve() -> tuple[subprocess.Popen[str], str]:
@@ -90,7 +90,7 @@ def _add_one_that_must_fail(folder: str, shop: str) -> None:
         click.echo(f"and one by hand that must fail: {FOLDER}/workdir/origin/{MUST_FAIL}.conf")
 
 
-def _show(folder: str) -> int:
+def _show(folder: str, shop: str) -> int:
     """What came of it; 0 if only the task failed that must."""
     from stateful_crawler.pages import Pages
     from stateful_crawler.report import facts_of, status_of
@@ -109,12 +109,13 @@ def _show(folder: str) -> int:
     record = failed["records"][-1] if failed and failed["records"] else {}
     _step(f"sc show {MUST_FAIL}", "the one that failed says why")
     click.echo(f"{record.get('reason')}: {record.get('detail')}")
-    _next_steps()
+    _next_steps(shop)
     return 0 if list(workdir.names("error")) == [MUST_FAIL] and facts["success"] == PAGES else EXIT_TASKS_FAILED
 
 
-def _next_steps() -> None:
-    _step("and now", "the shop is `sc site` in another terminal")
+def _next_steps(shop: str) -> None:
+    port = shop.rpartition(":")[2].partition("/")[0]
+    _step("and now", f"the shop is `sc site{'' if port == str(PORT) else f' --port {port}'}` in another terminal")
     for command, why in (
         (f"cd {FOLDER}; sc status", "count the states"),
         (
