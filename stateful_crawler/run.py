@@ -205,6 +205,9 @@ class _Run:
         if not self._settings.refetch and task.record_lines and self._pages.has(task):
             self._saved(claim)
             return
+        self._start(claim, task)
+
+    def _start(self, claim: Claim, task: Task) -> None:
         try:
             self._pages.check_output(task)
             self._fetcher.start(claim, task)
@@ -214,13 +217,14 @@ class _Run:
     def _start_those_that_waited(self) -> None:
         while self._waiting and self._fetcher.room > 0 and self._waiting[0][0] <= time.monotonic():
             claim = heapq.heappop(self._waiting)[2]
-            assert claim.task is not None
-            self._fetcher.start(claim, claim.task)
+            self._start(claim, _task(claim))
 
     # ── finishing ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _pause_s(self) -> float:
         """How long to wait for the network or a parser before there is something else to do."""
+        if not self._in_hand:
+            return 0.0
         until = min(TICK_S, LOOK_AGAIN_S)
         if self._waiting and self._fetcher.room > 0:
             until = min(until, max(0.0, self._waiting[0][0] - time.monotonic()))
@@ -301,7 +305,7 @@ class _Run:
     def _fail(self, claim: Claim, outcome: Outcome) -> None:
         """Write down why, and settle in error/."""
         more: dict[str, object] = {"attempt": claim.attempt} if outcome.stage == "fetch" and claim.attempt else {}
-        if (wait_s := outcome.retry_after_s or 0.0) > 0 and outcome.reason == "http":
+        if (wait_s := outcome.retry_after_s or 0.0) > retries.MAX_RETRY_AFTER_S and outcome.reason == "http":
             more["not_before"] = utc_at(time.time() + min(wait_s, retries.MAX_NOT_BEFORE_S))
         self._pages.keep_error(claim.name, outcome)
         self._workdir.record(claim, outcome.record(**more, to="error"))

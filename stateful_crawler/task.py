@@ -6,7 +6,6 @@ say where the task came from and what happened to it.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import time
@@ -224,6 +223,8 @@ def name_for(url: str, options: Iterable[Option] = ()) -> str:
     """
     url = url.partition("#")[0]
     task = Task("", url, None, tuple(options))
+    import hashlib  # here, not above: it loads OpenSSL, and only new tasks need it
+
     parts = [task.method, url, *(f"{o.name}={o.value}" for o in task.options if o.name in BODY_OPTIONS)]
     digest = hashlib.blake2b("\0".join(parts).encode("utf-8", "surrogateescape"), digest_size=5).hexdigest()
     split = urlsplit(url) if "[" not in url else None
