@@ -134,6 +134,7 @@ def _from_origin(workdir: Workdir, names: frozenset[str] | None, tally: Tally) -
 
     def choose(_digest: str) -> Iterator[Claim | None]:
         frontier = Frontier(workdir, wanted)
+        tally.total = frontier.ahead()
         while True:
             name = frontier.next_name()
             if name is None:
@@ -141,7 +142,6 @@ def _from_origin(workdir: Workdir, names: frozenset[str] | None, tally: Tally) -
             elif claim := _claim(workdir, name, tally):
                 yield claim
 
-    tally.total = sum(1 for name in workdir.names("origin") if wanted(name))
     return choose
 
 

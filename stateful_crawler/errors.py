@@ -107,7 +107,11 @@ def printable(text: str) -> str:
     Without this a file name of raw bytes ends the run with UnicodeEncodeError, and one with an escape sequence
     writes on the user's terminal.
     """
-    text = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    try:
+        raw = text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # half of a surrogate pair, which no file name but any message may hold
+        raw = text.encode("utf-8", "backslashreplace")
+    text = raw.decode("utf-8", "backslashreplace")
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 

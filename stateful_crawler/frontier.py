@@ -33,6 +33,14 @@ class Frontier:
             return None
         return self._window.pop()
 
+    def ahead(self) -> int:
+        """How many names are still to come, as far as the folder shows now."""
+        if not self._window:
+            self._refill()
+        if self._scan is None:
+            return len(self._window)
+        return sum(1 for name in self._workdir.names("origin") if self._wanted(name))
+
     def _refill(self) -> bool:
         self._scan = self._scan or self._workdir.names("origin")
         taken = []

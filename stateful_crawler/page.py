@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
+from re import Pattern
 from typing import Any, Literal, NamedTuple, overload
 from urllib.parse import quote
 
@@ -23,7 +24,8 @@ from w3lib.encoding import (
     resolve_encoding,
     to_unicode,
 )
-from w3lib.url import safe_url_string
+
+from stateful_crawler.urls import clean_url
 
 Source = Literal["given", "bom", "header", "meta", "utf-8", "guess"]
 
@@ -113,8 +115,8 @@ class Page:
 
     @property
     def encoding_source(self) -> Source:
-        """What named it: the user ("given"), "bom", "header", "meta" (or an XML declaration); without any of them "utf-8"
-        where the bytes are valid UTF-8, else "guess"."""
+        """What named it: "given" (by the user), "bom", "header", "meta" (or an XML declaration), "utf-8" (by its bytes)
+        or "guess"."""
         return self._reading.source
 
     @cached_property
@@ -126,15 +128,15 @@ class Page:
         """What a CSS query finds in the page, with parsel's ::text and ::attr(name)."""
         return self.selector.css(query)
 
-    def xpath(self, query: str, namespaces: Mapping[str, str] | None = None, **variables: Any) -> SelectorList[Selector]:
-        """What an XPath query finds in the page; `variables` fill its $names."""
-        return self.selector.xpath(query, namespaces=namespaces, **variables)
+    def xpath(self, query: str, **options: Any) -> SelectorList[Selector]:
+        """What an XPath query finds in the page; `options` fill its $names, or are parsel's namespaces={...}."""
+        return self.selector.xpath(query, **options)
 
-    def re(self, regex: str | re.Pattern[str]) -> list[str]:
+    def re(self, regex: str | Pattern[str]) -> list[str]:
         """All matches (their groups, if the pattern has some) in the page's tree written out as markup."""
         return self.selector.re(regex)
 
-    def re_first(self, regex: str | re.Pattern[str]) -> str | None:
+    def re_first(self, regex: str | Pattern[str]) -> str | None:
         """The first of `re`, or None."""
         return self.selector.re_first(regex)
 
@@ -142,7 +144,7 @@ class Page:
         """The page as a JSON value, read with its encoding; ValueError says where it isn't JSON."""
         try:
             return json.loads(self.text)
-        except (ValueError, RecursionError) as error:  # without the latter, a page of 100,000 "[" looks like a bug of ours
+        except (ValueError, RecursionError) as error:  # the latter for 100,000 "["
             raise ValueError(f"{self.url} is not JSON: {error}; it begins {self.text[:40]!r}") from error
 
     @cached_property
@@ -193,9 +195,9 @@ _LATE_META = re.compile(rb"<meta\b[^>]{0,400}charset", re.IGNORECASE)
 def detect_encoding(body: bytes, content_type: str) -> tuple[str, Source]:
     """The encoding of a page (Python's name) and what named it; `content_type` is the header's value, or empty.
 
-    In turn: BOM, header, meta or XML declaration, valid UTF-8, a guess. Labels mean what WHATWG's Encoding Standard says
-    (gb2312 is gb18030, iso-8859-1 is cp1252), unknown ones are passed over. Where browsers would show garbage it goes
-    its own way:
+    In turn: BOM, header, meta or XML declaration, valid UTF-8, a guess. Labels mean what WHATWG's Encoding Standard
+    says (gb2312 is gb18030, iso-8859-1 is cp1252), unknown ones are passed over. Where browsers would show garbage it
+    goes its own way:
 
     - A latin-1 header, what servers say when nobody told them, gives way to a meta, and to a body that is UTF-8.
     - A label in which more than a tenth of the non-ASCII bytes mean nothing gives way to one that reads better. Where
@@ -239,7 +241,7 @@ def _read(body: bytes, content_type: str) -> _Reading:
             return reading
         poor.append(reading)
     best = min(poor, key=lambda reading: reading.bad, default=None)
-    if best is not None and best.bad < _STRAY:
+    if best is not None and best.bad < _STRAY and not _is_utf8(body):
         return best
     return _read_unlabelled(body) or best or _decode(body, "utf-8", "guess")
 
@@ -309,7 +311,7 @@ def _web_codec(name: str | None) -> str | None:
 def _given_codec(encoding: str) -> str:
     codec = _web_codec(resolve_encoding(encoding))
     if codec is None:
-        raise ValueError(f"{encoding!r} is not an encoding for pages; try utf-8, gb18030, big5, shift_jis, windows-1252")
+        raise ValueError(f"{encoding!r} is not an encoding of pages; try utf-8, gb18030, big5, shift_jis or latin-1")
     return codec
 
 
@@ -346,14 +348,14 @@ def _shape(body: bytes) -> str | None:
 _GUESSES = (
     "gb18030 big5hkscs cp932 euc_jp cp949 cp1250 cp1251 cp1252 cp1253 cp1254 cp1255 cp1256 cp1257 cp1258 tis_620 "
     "iso8859_2 iso8859_5 iso8859_6 iso8859_7 iso8859_15 koi8_r cp866 mac_cyrillic mac_roman"
-).split()
+)
 
 
 def _guess(body: bytes) -> str | None:
     """The likeliest encoding by statistics, from at most 16 kB of text; None if none fits.
 
-    One broken character rules an encoding out, so where nothing fits the whole sample its eighths vote.
-    Measured on the 382 pages of chardet's corpus that are not UTF-8, labels unseen: 365 read exactly right.
+    One broken character rules an encoding out, so where nothing fits the whole sample its eighths vote. Measured on
+    364 pages of chardet's corpus, labels unseen: all 141 Chinese, Japanese and Korean ones right, 340 of all.
     """
     lines = _sample(body)
     votes = Counter(filter(None, [_best_fit(lines)]))
@@ -366,7 +368,7 @@ def _guess(body: bytes) -> str | None:
 def _sample(body: bytes, size: int = 16384) -> list[bytes]:
     """Pieces of text between tags that hold non-ASCII bytes. (No multi-byte encoding has "<" inside a character.)"""
     pieces: list[bytes] = []
-    for match in re.finditer(rb"[^<>\0]+", body[: 1 << 20]):
+    for match in re.finditer(rb"[^<>\0\r\n]+", body[: 1 << 20]):
         if size <= 0:
             break
         if not match[0].isascii():
@@ -386,7 +388,7 @@ def _cut(piece: bytes, size: int) -> bytes:
 def _best_fit(lines: Sequence[bytes]) -> str | None:
     from charset_normalizer import from_bytes  # costs more to import than a page to parse; few pages need it
 
-    fits = from_bytes(b"\n".join(lines), cp_isolation=_GUESSES, preemptive_behaviour=False)
+    fits = from_bytes(b"\n".join(lines), cp_isolation=_GUESSES.split(), preemptive_behaviour=False)
     best = fits.best()
     if best is None:
         return None
@@ -418,11 +420,17 @@ def _is_xml(text: str, content_type: str) -> bool:
     return mime.endswith(("/xml", "+xml")) or head.lstrip().startswith("<?xml")
 
 
+_REFERENCE = re.compile(r"&#(?:x0*([0-9a-f]{1,6})|0*([0-9]{1,7}));", re.IGNORECASE)
+
+
 def _legal_references(text: str) -> str:
     """References to half a surrogate pair as U+FFFD: lxml lets them in and raises UnicodeDecodeError on reading."""
-    if "&#" not in text:
-        return text
-    return re.sub(r"&#(?:[xX]0*[dD][89a-fA-F][0-9a-fA-F]{2}|0*5(?:5[3-9]|6\d|7[0-3])\d\d);", "\ufffd", text)
+
+    def legal(match: re.Match[str]) -> str:
+        number = int(match[1], 16) if match[1] else int(match[2])
+        return "\ufffd" if 0xD800 <= number < 0xE000 else match[0]
+
+    return _REFERENCE.sub(legal, text) if "&#" in text else text
 
 
 def _deep_tree(text: str) -> Selector:
@@ -436,21 +444,109 @@ def _deep_tree(text: str) -> Selector:
 
 _BLANKS = "".join(map(chr, range(33)))
 _NO_BREAKS = str.maketrans("", "", "\t\n\r")
-_PARTS = re.compile(r"(?:(https?):)?([/\\]{2,}[^/\\?#]*)?([^?#]*)(\?[^#]*)?(#.*)?", re.IGNORECASE | re.DOTALL)
 _OTHER_SCHEME = re.compile(r"(?!https?:)[a-z][a-z0-9+.-]*:", re.IGNORECASE)
-_VALID = re.compile(r"https?://(?:[^@/?#]*@)?(?:\[[0-9a-f:.]+\]|[^\x00-\x20\x7f-\U0010ffff\"%<>\\^`{|}\[\]:@/?#]+)(?::\d+)?[/?#]?")
+_PARTS = re.compile(r"(?:(https?):)?([/\\]{2,}[^/\\?#]*)?([^?#]*)(\?[^#]*)?(#.*)?", re.IGNORECASE | re.DOTALL)
+_HOST = r"\[[0-9a-fA-F:.]+\]|[^\x00-\x20\x7f-\U0010ffff\"%<>\\^`{|}\[\]:@/?#]+"
+_VALID = re.compile(rf"https?://(?:[^@/?#]*@)?(?:{_HOST})(?::[0-9]+)?(?:[/?#]|\Z)")
 
 
 class _Parts(NamedTuple):
+    """A URL taken apart as WHATWG does for http and https; what it doesn't have is empty."""
+
     scheme: str
-    host: str
+    host: str  # with user and port
     path: str
-    query: str
-    fragment: str
+    query: str  # with its "?"
+    fragment: str  # with its "#"
 
 
 def _parts(url: str) -> _Parts:
     match = _PARTS.fullmatch(url)
-    assert match is not None  # each part may be empty
-    scheme, host, path, query, fragment = (part or "" for part in match.groups())
-    return _Parts(scheme.lower(), host.lstrip("/\\"), path.replace("\\", "/"), query, fragment)
+    assert match is not None  # each of its parts is optional
+    scheme, slashes, path, query, fragment = match.groups("")
+    host = slashes.lstrip("/\\")
+    if slashes and not host:
+        raise ValueError("it names no host")
+    user, at, name = host.rpartition("@")
+    return _Parts(scheme.lower(), user + at + name.lower(), path.replace("\\", "/"), query, fragment)
+
+
+def _without_blanks(href: str) -> str:
+    return href.strip(_BLANKS).translate(_NO_BREAKS)
+
+
+def _is_http(url: str) -> bool:
+    return url.startswith(("http://", "https://"))
+
+
+def _absolute(base: str, href: str, encoding: str) -> str:
+    """`href` resolved against `base` and percent-encoded as a browser does it, the query in the page's `encoding`."""
+    link = _without_blanks(href)
+    if _OTHER_SCHEME.match(link):
+        return link
+    try:
+        scheme, host, path, query, fragment = _join(_parts(base), _parts(link))
+        query = _encoded(query, "utf-8" if encoding.startswith(_WIDE) else encoding)
+        url = clean_url(f"{scheme}://{host}{_without_dots(path)}{query}{_encoded(fragment, 'utf-8')}")
+    except ValueError as error:
+        raise ValueError(f"{_short(href)} is not a valid URL: {error}") from error
+    if not _VALID.match(url):
+        raise ValueError(f"{_short(href)} is not a valid URL: no valid host in {_short(url)}")
+    return url
+
+
+def _join(base: _Parts, link: _Parts) -> _Parts:
+    """RFC 3986, section 5.2, with what browsers make of "http:x" and "https:host".
+
+    Not urllib's urljoin: it drops empty segments (/web/http://host/a) and leaves "/../" in absolute URLs.
+    """
+    if link.scheme not in ("", base.scheme) and not link.host:
+        link = _parts(f"{link.scheme}://{link.path.lstrip('/')}{link.query}{link.fragment}")
+    if link.host:
+        return link._replace(scheme=link.scheme or base.scheme)
+    if not link.path:
+        return base._replace(query=link.query or base.query, fragment=link.fragment)
+    path = link.path if link.path.startswith("/") else base.path.rpartition("/")[0] + "/" + link.path
+    return base._replace(path=path, query=link.query, fragment=link.fragment)
+
+
+def _without_dots(path: str) -> str:
+    """An absolute path with its "." and ".." (also as %2e) resolved."""
+    if "/." not in path and "/%2" not in path:
+        return path or "/"
+    kept: list[str] = []
+    for segment in path.split("/")[1:]:
+        plain = segment.lower().replace("%2e", ".")
+        if plain == "..":
+            del kept[-1:]
+        elif plain != ".":
+            kept.append(segment)
+    ends_in_dots = plain in (".", "..")
+    return "/" + "/".join(kept) + ("/" if ends_in_dots and kept else "")
+
+
+def _encoded(text: str, codec: str) -> str:
+    """Non-ASCII characters percent-encoded as bytes of `codec`; what it doesn't have as &#number;, as forms do."""
+    if text.isascii():
+        return text
+    return re.sub(r"[^\0-\x7f]+", lambda run: quote(run[0].encode(codec, "xmlcharrefreplace"), safe=""), text)
+
+
+def _href(link: str | Selector) -> str:
+    """The address in a link given as text, as an element with an href, or as the selector of an attribute."""
+    if isinstance(link, str):
+        return link
+    if not isinstance(link, Selector):
+        raise TypeError(f"page.follow wants one link, not {_short(link)}; did the selector find none, or several?")
+    if isinstance(link.root, str):
+        return link.root
+    try:
+        return link.attrib["href"]
+    except KeyError:
+        raise ValueError(f"page.follow: <{link.root.tag}> has no href") from None
+
+
+def _short(value: object) -> str:
+    """For messages: repr, at most 200 characters (data: links run to megabytes)."""
+    text = repr(value)
+    return text if len(text) <= 200 else text[:199] + "…"

@@ -6,12 +6,24 @@ Two tasks never own the same page: `html/NAME.html` is task NAME's, any other ou
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 
 from stateful_crawler import files
 from stateful_crawler.errors import NameTaken, TaskFileError, printable
-from stateful_crawler.task import Outcome, Task
-from stateful_crawler.workdir import ASIDE, MAX_STEM_BYTES, MAX_TASK_BYTES, STATES, Workdir, machine_faults
+from stateful_crawler.task import Outcome, Record, Task
+from stateful_crawler.workdir import (
+    ASIDE,
+    MAX_STEM_BYTES,
+    MAX_TASK_BYTES,
+    STATES,
+    Workdir,
+    machine_faults,
+    read_task_records,
+)
+
+# Of all its parts together: the system refuses a path of over 4096 bytes, the workdir's own included.
+MAX_OUTPUT_LENGTH = 500
 
 
 class Pages:
@@ -60,7 +72,7 @@ class Pages:
                 f'output "{printable(output)}" lies outside html/',
                 "write html/NAME.html",
             )
-        if any(len(os.fsencode(part)) > MAX_STEM_BYTES for part in parts):
+        if any(len(os.fsencode(part)) > MAX_STEM_BYTES for part in parts) or len(output) > MAX_OUTPUT_LENGTH:
             raise TaskFileError(
                 f"working/{task.name}.conf", None, "the output's name is too long", "200 bytes fit everywhere"
             )
@@ -82,7 +94,8 @@ class Pages:
         aside = outcome.aside or self.aside_of(task.name)
         with machine_faults("can't write", final):
             if outcome.aside is None:
-                self._write_page(aside, task, outcome.body)
+                files.write_aside(aside, outcome.body)
+            self._make_folder(task, aside)
             if not files.exists(final):
                 if task.output is None or task.output == f"html/{task.name}.html":
                     files.publish(aside, final)
@@ -125,25 +138,36 @@ class Pages:
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _write_page(self, aside: str, task: Task, body: bytes) -> None:
+    def _make_folder(self, task: Task, aside: str) -> None:
+        """The folder that the output names below html/; NameTaken where a page has that name."""
         if task.page_output.count("/") > 1:
-            os.makedirs(os.path.dirname(self.path_of(task)), exist_ok=True)
-        files.write_aside(aside, body)
+            folder = os.path.dirname(self.path_of(task))
+            try:
+                os.makedirs(folder, exist_ok=True)
+            except (FileExistsError, NotADirectoryError):
+                files.remove(aside)
+                raise NameTaken(self._workdir.relative(folder)) from None
 
     def _owns(self, task: Task) -> bool:
         """Whether the page that stands under the task's output is its own, from before."""
         output = task.page_output
-        if any(record.ok and record.facts.get("saved") == output for record in task.records):
+        if _has_saved(task.records, output):
             return True
-        # html/NAME.html belongs to task NAME (a crash may have come before its record), unless another task says so.
+        # html/NAME.html belongs to task NAME (a crash may have come before its record), unless another task saved it.
         return output == f"html/{task.name}.html" and not self._owner_of(output, task.name)
 
     def _owner_of(self, output: str, but: str) -> str:
-        """The task, other than `but`, that names this output. Reads every task: for conflicts only, which are rare."""
-        needle = f'output = "{output}"'.encode("utf-8", "surrogateescape")
+        """The task, other than `but`, that saved this output. Reads every task: for conflicts only, which are rare."""
+        # As the record spells it: most files need no second look.
+        needle = json.dumps(output, ensure_ascii=False).encode("utf-8", "backslashreplace")
         for state in STATES:
             for name in self._workdir.names(state):
                 with contextlib.suppress(OSError):
-                    if name != but and needle in files.read_regular(self._workdir.path(state, name), MAX_TASK_BYTES):
+                    data = files.read_regular(self._workdir.path(state, name), MAX_TASK_BYTES)
+                    if name != but and needle in data and _has_saved(read_task_records(data), output):
                         return name
         return ""
+
+
+def _has_saved(records: list[Record], output: str) -> bool:
+    return any(record.ok and record.facts.get("saved") == output for record in records)

@@ -12,7 +12,7 @@ import multiprocessing
 import os
 import signal
 from collections.abc import Callable
-from multiprocessing import sharedctypes
+from multiprocessing import forkserver, sharedctypes
 from typing import Any
 
 import pebble
@@ -38,6 +38,7 @@ class Parser:
         context = multiprocessing.get_context("forkserver")
         # Loaded once, in the server that all workers are forked from: lxml and parsel take 0.1 s.
         context.set_forkserver_preload(["stateful_crawler.worker"])
+        _start_server()
         slots = workers * BATCHES_A_PROCESS
         self._places = sharedctypes.RawArray("i", slots)
         self._free = list(range(slots))
@@ -51,6 +52,7 @@ class Parser:
         self._batches: dict[int, list[Claim]] = {}
         self._ended: collections.deque[tuple[int, concurrent.futures.Future[list[Outcome]]]] = collections.deque()
         self._stillborn = 0
+        self._doubtful: set[str] = set()
         self.wake_fd, self._wake = os.pipe()
         os.set_blocking(self.wake_fd, False)
         os.set_blocking(self._wake, False)
@@ -58,15 +60,11 @@ class Parser:
     def check(self) -> str:
         """Load the plugin in a process; the digest of its code. Raises PluginError where it can't be loaded."""
         try:
-            digest: str = self._pool.schedule(worker.check, timeout=self._timeout_s).result()
-        except PluginError:
-            raise
-        except concurrent.futures.TimeoutError:
-            raise PluginError(self._plugin.path, f"can't be loaded: it took over {self._timeout_s:g} s") from None
-        except pebble.ProcessExpired as error:
-            raise PluginError(
-                self._plugin.path, f"can't be loaded: the process ended with {_exit_words(error)}"
-            ) from None
+            digest: str = self._pool.schedule(worker.check, timeout=self._timeout_s + BACKSTOP_S).result()
+        except (concurrent.futures.TimeoutError, pebble.ProcessExpired) as error:
+            took = f"it took over {self._timeout_s:g} s"
+            why = took if _hung(error) else f"the process ended with {_exit_words(error)}"
+            raise PluginError(self._plugin.path, f"can't be loaded: {why}") from None
         return digest
 
     @property
@@ -82,6 +80,7 @@ class Parser:
         """Send what waits to processes that have room, spread evenly."""
         while self._waiting and self._free:
             size = min(MAX_BATCH, -(-len(self._waiting) // len(self._free)))
+            size = 1 if self._waiting[0].name in self._doubtful else size
             self._send([self._waiting.popleft() for _ in range(size)])
 
     def done(self) -> list[tuple[Claim, Outcome]]:
@@ -143,18 +142,20 @@ class Parser:
     ) -> list[tuple[Claim, Outcome]]:
         try:
             outcomes = future.result()
-        except concurrent.futures.TimeoutError:
-            return self._charge(place, claims, self._too_long())
-        except pebble.ProcessExpired as error:
-            hung = getattr(error, "exitcode", None) == -signal.SIGALRM
+        except (concurrent.futures.TimeoutError, pebble.ProcessExpired) as error:
             died = Outcome("parse", False, "crash-parse", f"the parser's process ended with {_exit_words(error)}")
-            return self._charge(place, claims, self._too_long() if hung else died)
+            return self._charge(place, claims, self._too_long() if _hung(error) else died)
         self._stillborn = 0
         return list(zip(claims, outcomes, strict=True))
 
     def _charge(self, place: int, claims: list[Claim], outcome: Outcome) -> list[tuple[Claim, Outcome]]:
         """The page that was under way gets the outcome; the others of its batch go back to the head of the queue."""
         at = self._places[place]
+        if at == len(claims) and at > 1:
+            # All were parsed, but one broke the process in passing (closed its pipe, say): each alone will show which.
+            self._doubtful.update(claim.name for claim in claims)
+            self._waiting.extendleft(reversed(claims))
+            return []
         if at == NOT_BEGUN:
             self._stillborn += 1
             if self._stillborn > 5:
@@ -163,14 +164,34 @@ class Parser:
                 )
             self._waiting.extendleft(reversed(claims))
             return []
-        self._waiting.extendleft(claim for claim in reversed(claims) if claim is not claims[at])
-        return [(claims[at], outcome)]
+        charged = claims[min(at, len(claims) - 1)]
+        self._waiting.extendleft(claim for claim in reversed(claims) if claim is not charged)
+        return [(charged, outcome)]
 
     def _too_long(self) -> Outcome:
         return Outcome("parse", False, "timeout-parse", f"parse() took over {self._timeout_s:g} s")
 
 
-def _exit_words(error: pebble.ProcessExpired) -> str:
+def _start_server() -> None:
+    """Start the server that workers are forked from; it imports nothing from the folder that we stand in.
+
+    Without this a json.py or signal.py that lies there takes the place of the standard library's. A worker takes the
+    variable out again (`worker.set_up`), for the programs that the user's code may start.
+    """
+    before = os.environ.get(worker.SAFE_PATH)
+    os.environ[worker.SAFE_PATH] = before or worker.OURS
+    try:
+        forkserver.ensure_running()
+    finally:
+        if before is None:
+            del os.environ[worker.SAFE_PATH]
+
+
+def _hung(error: Exception) -> bool:
+    return isinstance(error, concurrent.futures.TimeoutError) or getattr(error, "exitcode", None) == -signal.SIGALRM
+
+
+def _exit_words(error: Exception) -> str:
     code = getattr(error, "exitcode", None)
     if isinstance(code, int) and code < 0:
         try:

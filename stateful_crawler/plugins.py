@@ -80,13 +80,21 @@ def users_code(path: str, *, interrupts_too: bool = False) -> Iterator[None]:
 
 
 def describe(error: BaseException, path: str) -> str:
-    """One line: type, message, and the last line of `path` that the error passed through."""
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
+    """One line: type, message, and the last line of `path` that the error, or what caused it, passed through."""
+    lines = _lines_of(error, path) or (_lines_of(error.__cause__, path) if error.__cause__ else [])
     if isinstance(error, SyntaxError) and error.filename == path:
         lines = [error.lineno]
     at = f"line {lines[-1]}: " if lines else ""
-    text = printable(str(error).strip().replace("\n", " "))
-    return f"{at}{type(error).__name__}{': ' + text[:500] if text else ''}"
+    try:
+        message = str(error)
+    except Exception:  # noqa: BLE001 - the user's own __str__; without this its fault would end the crawl
+        message = "(its message can't be shown)"
+    text = printable(message[:500].strip().replace("\n", " "))
+    return f"{at}{type(error).__name__}{': ' + text if text else ''}"
+
+
+def _lines_of(error: BaseException, path: str) -> list[int | None]:
+    return [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
 
 
 # ── create.py ────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -22,6 +22,8 @@ REFUSED_STATUS = frozenset({429, 503})
 
 def is_transient(outcome: Outcome, *, changes_things: bool) -> bool:
     """Whether the same request may go well a little later, and may be sent again at all."""
+    if changes_things and outcome.facts.get("hops"):
+        return False  # a server took the request and answered with a redirect; only what came after it failed
     reasons, statuses = (UNSENT_REASONS, REFUSED_STATUS) if changes_things else (TRANSIENT_REASONS, TRANSIENT_STATUS)
     if outcome.reason == "http":
         return outcome.facts.get("status") in statuses

@@ -372,6 +372,8 @@ class _Run:
     def _put_back(self, claim: Claim) -> None:
         # What can't be moved now stays in working/, from where the next run takes it back.
         with contextlib.suppress(Exception):
+            if claim.task is not None:
+                self._pages.undo_unrecorded(claim.task)
             self._workdir.settle(claim, claim.source)
 
     def _tell(self, watch: Watch) -> None:

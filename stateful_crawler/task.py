@@ -10,10 +10,9 @@ import json
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal
-from urllib.parse import urlsplit
+from typing import Any, Literal, NamedTuple
 
 from stateful_crawler._version import __version__
 from stateful_crawler.curlconfig import Option, format_config, needs_globoff, parse_config
@@ -22,8 +21,8 @@ from stateful_crawler.reasons import Reason
 
 USER_AGENT = f"stateful-crawler/{__version__}"
 MAX_NAME_BYTES = 200
-MAX_RECORD_BYTES = 64 * 1024
 RECORD = "# sc: "
+MAX_RECORD_BYTES = 64 * 1024 - len(RECORD) - 1  # of its JSON: the line as a whole is at most 64 KiB
 
 # What `sc create` writes into each task, so that plain curl does the very same transfer.
 DEFAULTS = (
@@ -38,18 +37,22 @@ DEFAULTS = (
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 BODY_OPTIONS = frozenset({"data", "data-ascii", "data-raw", "data-binary", "data-urlencode", "json"})
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
+# Host and the rest of a url: scheme and port say little, and a password must not stand in a file name.
+_SPOKEN = re.compile(r"(?:[^/?#]*://)?(?:[^/?#]*@)?(\[[^]/?#]*\]|[^/?#:]*)(?::[^/?#]*)?(.*)", re.S).fullmatch
 _encode = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
-# A task as `Task.text` writes it: a record, url, output, other options, more records.
+# A task as `Task.text` writes it: a record, url, output, other options, more records. What the grammar refuses must
+# not match: `@file` is a list of urls to curl, `-` its standard output.
 _WRITTEN = re.compile(
     r"# sc: (\{[^\n]*\})\n"
-    r'url = "([^"\\\x00-\x20\x7f{}\[\]]+)"\n'
-    r'output = "([^"\\\x00-\x1f\x7f]+)"\n'
+    r'url = "((?!@)[^"\\\x00-\x20\x7f{}\[\]]+)"\n'
+    r'output = "((?!-")[^"\\\x00-\x1f\x7f]+)"\n'
     r"((?:[a-z][^\n]*\n)*)"
     r"((?:# sc: [^\n]*\n)*)"
 ).fullmatch
 
 By = Literal["create", "import", "follow", "generate", "hand"]
 Stage = Literal["fetch", "parse"]
+_NO_FACTS: Mapping[str, Any] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,7 @@ class Record:
 
     def line(self) -> bytes:
         """The record as one line of a task file, at most 64 KiB: old curls refuse a file with a line over 100 kB."""
-        return RECORD.encode() + _fit(dict(self.facts)) + b"\n"
+        return b"# sc: %b\n" % _fit(self.facts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +151,7 @@ class Task:
         return "".join(lines).encode("utf-8", "surrogateescape")
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What one step did to one task. `facts` go into the record as they are.
 
     For a fetch, `body` holds the answer up to 1 MiB; a larger one lies in the file `aside`.
@@ -159,7 +161,7 @@ class Outcome:
     ok: bool
     reason: Reason | None = None
     detail: str = ""
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, Any] = _NO_FACTS
     body: bytes = b""
     aside: str | None = None
     retry_after_s: float | None = None
@@ -194,16 +196,18 @@ def new_task(
 ) -> Task:
     """A task to add: named (after its url where no name is given), with its output and its created record.
 
-    Raises ValueError for a name that is not safe on every file system, and for meta that JSON can't hold.
+    Raises ValueError for a name that is not safe on every file system, ValueError or TypeError for meta that JSON
+    can't hold.
     """
     options = tuple(options)
     name = check_name(name) if name else name_for(url, options)
     created: dict[str, Any] = {"v": 1, "created": utc_now(), "by": by}
     created |= {k: v for k, v in (("parent", parent), ("depth", depth), ("meta", dict(meta or {}))) if v}
-    record = json.dumps(created, ensure_ascii=False, allow_nan=False)
-    if len(record.encode("utf-8", "surrogatepass")) > MAX_RECORD_BYTES:
+    # "backslashreplace" can only meet lone surrogates, which JSON spells the same way.
+    record = json.dumps(created, ensure_ascii=False, allow_nan=False).encode("utf-8", "backslashreplace")
+    if len(record) > MAX_RECORD_BYTES:
         raise ValueError(f"meta of task {name!r} is over {MAX_RECORD_BYTES} bytes of JSON")
-    return Task(name, url, output or f"html/{name}.html", options, (record.encode("utf-8", "replace").decode(),))
+    return Task(name, url, output or f"html/{name}.html", options, (record.decode(),))
 
 
 def check_name(name: str) -> str:
@@ -227,9 +231,9 @@ def name_for(url: str, options: Iterable[Option] = ()) -> str:
 
     parts = [task.method, url, *(f"{o.name}={o.value}" for o in task.options if o.name in BODY_OPTIONS)]
     digest = hashlib.blake2b("\0".join(parts).encode("utf-8", "surrogateescape"), digest_size=5).hexdigest()
-    split = urlsplit(url) if "[" not in url else None
-    spoken = url.partition("://")[2] if split is None else f"{split.hostname or ''}{split.path}-{split.query}"
-    slug = re.sub(r"[^A-Za-z0-9]+", "-", spoken).strip("-")[:80].strip("-")
+    spoken = _SPOKEN(url)
+    assert spoken  # every part of it may be empty
+    slug = re.sub(r"[^A-Za-z0-9]+", "-", spoken[1].lower() + spoken[2]).strip("-")[:80].strip("-")
     return f"{slug}-{digest}" if slug else digest
 
 
@@ -278,17 +282,18 @@ def _read_record(text: str) -> Record | None:
     return Record(facts) if isinstance(facts, dict) else None
 
 
-def _fit(facts: dict[str, Any]) -> bytes:
-    """JSON of at most 64 KiB: what is longest gives way first, and `cut` says so."""
+def _fit(facts: Mapping[str, Any]) -> bytes:
+    """JSON that makes a line of at most 64 KiB: what is longest gives way first, and `cut` says so."""
+    limit = MAX_RECORD_BYTES - len(RECORD) - 1
     data = _json(facts)
-    for shorter in _cuts(facts) if len(data) > MAX_RECORD_BYTES else ():
+    for shorter in _cuts(facts) if len(data) > limit else ():
         data = _json(shorter | {"cut": True})
-        if len(data) <= MAX_RECORD_BYTES:
+        if len(data) <= limit:
             break
     return data
 
 
-def _cuts(facts: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _cuts(facts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for limit in (8000, 1000, 100):
         yield {key: _shorten(value, limit) for key, value in facts.items()}
     yield {key: facts[key] for key in ("at", "stage", "ok", "reason", "status", "attempt", "bytes") if key in facts}
@@ -297,7 +302,7 @@ def _cuts(facts: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def _shorten(value: Any, limit: int) -> Any:
     if isinstance(value, str):
         return value[:limit]
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [_shorten(part, limit) for part in value[: max(8, limit // 100)]]
     return value
 

@@ -170,11 +170,12 @@ class Workdir:
         aside = f"{self._dirs['origin']}.{task.name}.{os.getpid()}{ASIDE}"
         with machine_faults("can't add", final):
             files.write_aside(aside, task.text())
+            ours = os.lstat(aside).st_ino
             try:
                 files.publish_new(aside, final)
             except NameTaken:
                 return False
-        return True
+        return not self._withdrawn_as_twin(task.name, ours)
 
     # ── moving ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -259,6 +260,21 @@ class Workdir:
         if not os.path.isdir(self._dirs[folder]):
             raise EnvironmentFault("the directory has gone:", self._dirs[folder], hint="make it again, then `sc crawl`")
 
+    def _withdrawn_as_twin(self, name: str, ours: int) -> bool:
+        """Take our new task back where its name has come up in another state.
+
+        Since `add` looked, another process may have added the name, and the crawl claimed it: ours is one too many.
+        """
+        for state in STATES[1:]:
+            try:
+                twin = os.lstat(self.path(state, name)).st_ino
+            except FileNotFoundError:
+                continue
+            if twin != ours:
+                files.remove(self.path("origin", name))
+                return True
+        return False
+
     def _read_run(self) -> Running | None:
         try:
             run = json.loads(files.read_regular(self._run_json, 1 << 20))
@@ -270,8 +286,11 @@ class Workdir:
         path = self.path("working", name)
         try:
             return _read_claim(name, path, "origin")
-        except OSError:
+        except FileNotFoundError:
             return None
+        except OSError as error:
+            # It can be moved all the same; left here, no run would ever look at it again.
+            return Claim(name, path, -1, fault=TaskFileError(self.relative(path), None, f"can't be opened: {error}"))
 
     def sweep(self) -> None:
         """Remove what dead runs left aside. We hold the lock, so in html/ and parsed/ every owner is dead."""
@@ -317,7 +336,7 @@ def _read_claim(name: str, path: str, source: State) -> Claim:
     claim = Claim(name, path, fd, source, torn=bool(data) and not data.endswith(b"\n"))
     shown = f"working/{name}{SUFFIX}"
     try:
-        if len(os.fsencode(name)) > MAX_STEM_BYTES:
+        if len(name) > MAX_STEM_BYTES // 4 and len(os.fsencode(name)) > MAX_STEM_BYTES:
             raise TaskFileError(shown, None, f"the task's name is over {MAX_STEM_BYTES} bytes", "give it a shorter one")
         claim.task = read_task(name, data, shown)
     except TaskFileError as error:

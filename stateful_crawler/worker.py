@@ -5,15 +5,16 @@ The user's code may do anything here: hang, exit, crash. Whatever it does costs 
 
 from __future__ import annotations
 
-import ctypes
 import dataclasses
+import fcntl
 import hashlib
 import json
+import multiprocessing
+import multiprocessing.connection
 import os
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableSequence
 from typing import Any
 
@@ -27,7 +28,7 @@ from stateful_crawler.workdir import Workdir, machine_faults
 MAX_PAGE_BYTES = 1 << 31
 MAX_TRACEBACK = 4000
 NO_CONTENT = frozenset({204, 205})
-_PR_SET_PDEATHSIG = 1
+SAFE_PATH, OURS = "PYTHONSAFEPATH", "sc"
 
 
 class _Worker:
@@ -57,6 +58,8 @@ def set_up(root: str, plugin: plugins.Plugin, timeout_s: float, places: MutableS
     global _worker
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the whole terminal group; the parent decides
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    if os.environ.get(SAFE_PATH) == OURS:
+        del os.environ[SAFE_PATH]
     sys.stdout = sys.stderr
     os.dup2(2, 1)  # stdout is data: what a parser, or a library in C, prints must not get into it
     _die_with_parent()
@@ -76,6 +79,7 @@ def parse_batch(place: int, names: list[str]) -> list[Outcome]:
     for index, name in enumerate(names):
         _worker.places[place] = index
         outcomes.append(_parse_one(name))
+    _worker.places[place] = len(names)  # done; what goes wrong from here on is not the last page's fault
     return outcomes
 
 
@@ -96,13 +100,19 @@ def _parse_one(name: str) -> Outcome:
     try:
         items, tasks = _call_user(page)
     except PluginError as fault:
-        return Outcome("parse", False, "parse", fault.problem, facts | {"traceback": fault.detail[-MAX_TRACEBACK:]})
+        return Outcome("parse", False, "parse", fault.problem, facts | {"traceback": _both_ends(fault.detail)})
     _write_items(name, items)
     added = sum(workdir.add(task) for task in tasks)
     facts |= {"plugin": _worker.digest, "items": len(items), "encoding": page.encoding}
     if tasks:
         facts |= {"new_tasks": added, "seen": len(tasks) - added}
     return Outcome("parse", True, facts={key: value for key, value in facts.items() if value is not None})
+
+
+def _both_ends(trace: str) -> str:
+    """A traceback that is too long, cut in the middle: where it came from stands first, what it says last."""
+    half = MAX_TRACEBACK // 2
+    return trace if len(trace) <= MAX_TRACEBACK else f"{trace[:half]}\n[...]\n{trace[-half:]}"
 
 
 def _page(task: Task, body: bytes) -> Page | None:
@@ -164,19 +174,39 @@ def _item_line(item: object, number: int) -> bytes:
         item = {field.name: getattr(item, field.name) for field in dataclasses.fields(item)}
     if not isinstance(item, dict):
         raise _no_item(f"item {number} is {type(item).__name__}; parse() gives dicts, dataclasses or tasks")
+    if all(type(key) is str and (value is None or type(value) in _SIMPLE) for key, value in item.items()):
+        plain: Any = item
+    else:
+        plain = _plain(item, f"item {number}", 0)
     try:
-        if all(type(key) is str and (value is None or type(value) in _SIMPLE) for key, value in item.items()):
-            plain: Any = item
-        else:
-            plain = _plain(item, f"item {number}", 0)
-        return json.dumps(plain, ensure_ascii=False, allow_nan=False, check_circular=False).encode() + b"\n"
-    except UnicodeEncodeError:
-        raise _no_item(f"item {number} holds half of a surrogate pair, which UTF-8 can't spell") from None
+        return _spell(plain) + b"\n"
     except ValueError as error:
-        raise _no_item(f"item {number}: {error}") from None
+        at, part = _culprit(plain, f"item {number}")
+        pair = isinstance(error, UnicodeEncodeError)
+        why = "it holds half of a surrogate pair, which UTF-8 can't spell" if pair else str(error)
+        raise _no_item(f"{at} is {type(part).__name__}: {why}") from None
 
 
 _SIMPLE = frozenset({str, int, bool})
+
+
+def _spell(plain: Any) -> bytes:
+    return json.dumps(plain, ensure_ascii=False, allow_nan=False, check_circular=False).encode()
+
+
+def _culprit(plain: Any, at: str) -> tuple[str, Any]:
+    """The part, and its place, that makes `_spell` fail: half a surrogate pair, a number of 5000 digits."""
+    parts: Iterable[tuple[str, Any]] = ()
+    if isinstance(plain, Mapping):
+        parts = ((f"{at}, key {key!r}", part) for key, part in plain.items())
+    elif isinstance(plain, list):
+        parts = ((f"{at}[{i}]", part) for i, part in enumerate(plain))
+    for place, part in parts:
+        try:
+            _spell(part)
+        except ValueError:
+            return _culprit(part, place)
+    return at, plain
 
 
 def _plain(value: Any, at: str, depth: int) -> Any:
@@ -187,7 +217,7 @@ def _plain(value: Any, at: str, depth: int) -> Any:
         raise _no_item(f"{at} is nested over 100 levels, or holds itself")
     if isinstance(value, float):
         if value != value or value in (float("inf"), float("-inf")):
-            raise _no_item(f"{at} is {value}, which JSON has no word for")
+            raise _no_item(f"{at} is the float {value}, which JSON has no word for")
         return value
     if isinstance(value, Mapping):
         for key in value:
@@ -196,7 +226,7 @@ def _plain(value: Any, at: str, depth: int) -> Any:
         return {key: _plain(part, f"{at}, key {key!r}", depth + 1) for key, part in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(part, f"{at}[{i}]", depth + 1) for i, part in enumerate(value)]
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+    if dataclasses.is_dataclass(value) and not isinstance(value, type | Task):  # a task in an item would go nowhere
         return _plain({f.name: getattr(value, f.name) for f in dataclasses.fields(value)}, at, depth)
     raise _no_item(f"{at} is {type(value).__module__}.{type(value).__qualname__}; convert it to text or a number")
 
@@ -235,10 +265,12 @@ class _UsersTurn:
     on = False
 
     def __enter__(self) -> None:
-        self.on = True
+        self.on, self._pid = True, os.getpid()
         signal.setitimer(signal.ITIMER_REAL, _worker.timeout_s)
 
     def __exit__(self, *_: object) -> None:
+        if os.getpid() != self._pid:  # a child that the user's code forked and let run on: never a second worker
+            os._exit(0)
         signal.setitimer(signal.ITIMER_REAL, 0)
         self.on = False
 
@@ -258,14 +290,24 @@ def _never_exit_with_0() -> None:
 
 
 def _die_with_parent() -> None:
-    """End this process when the crawl is killed: a parser that goes on would write into the next run's folder."""
+    """End this process when the crawl is killed: a parser that goes on would write into the next run's folder.
+
+    Its parent by birth is the fork server, which lives as long as we do. What tells of the crawl's end is a pipe of
+    which only the crawl holds the other side.
+    """
+    crawl = multiprocessing.parent_process()
+    assert crawl is not None  # we are the child of a pool
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        # By a signal of the kernel and not by a thread: a long match of `re` lets no thread run.
+        fcntl.fcntl(crawl.sentinel, fcntl.F_SETOWN, os.getpid())
+        fcntl.fcntl(crawl.sentinel, fcntl.F_SETSIG, signal.SIGKILL)
+        fcntl.fcntl(crawl.sentinel, fcntl.F_SETFL, os.O_ASYNC)
+        if multiprocessing.connection.wait([crawl.sentinel], 0):  # it died before we had asked
+            os._exit(1)
     else:
-        threading.Thread(target=_watch_parent, args=(os.getppid(),), daemon=True).start()
+        threading.Thread(target=_watch, args=(crawl.sentinel,), daemon=True).start()
 
 
-def _watch_parent(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(1)
+def _watch(sentinel: int) -> None:
+    multiprocessing.connection.wait([sentinel])
     os.kill(os.getpid(), signal.SIGKILL)

@@ -1,60 +1,22 @@
-"""For tests on the files of a workdir and on the real `sc`: write tasks, look at states, run and end processes."""
+"""For tests on the files of a workdir and on processes: claims, what a kill leaves, sessions, modes, small disks."""
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
-import sys
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers import Project, clean_env, sc_command
 
 from stateful_crawler.task import Outcome, Task, new_task
 from stateful_crawler.workdir import STATES, Claim, Workdir
 
-SC = str(Path(sys.executable).with_name("sc"))
-
 # ── the files of a workdir ───────────────────────────────────────────────────────────────────────────────────────────
-
-
-def states(root: str | Path) -> dict[str, list[str]]:
-    """Every visible name that ends in .conf, with the states it is in; also links, directories and the like."""
-    found: dict[str, list[str]] = defaultdict(list)
-    for state in STATES:
-        for name in os.listdir(os.path.join(root, state)):
-            if name.endswith(".conf") and not name.startswith("."):
-                found[name.removesuffix(".conf")].append(state)
-    return dict(found)
-
-
-def names(root: str | Path, state: str) -> set[str]:
-    """The names of the tasks in one state."""
-    return {name for name, found in states(root).items() if state in found}
-
-
-def hidden(root: str | Path) -> list[str]:
-    """What lies aside, under names with a leading dot, in the states and the outputs."""
-    folders = (*STATES, "html", "parsed")
-    return sorted(f"{folder}/{n}" for folder in folders for n in os.listdir(Path(root, folder)) if n.startswith("."))
-
-
-def put(root: str | Path, name: str, url: str, *lines: str, state: str = "origin") -> Path:
-    """Write a task by hand, as a person would."""
-    path = Path(root, state, f"{name}.conf")
-    path.write_text("\n".join([f'url = "{url}"', *lines, ""]), encoding="utf-8", errors="surrogateescape")
-    return path
-
-
-def records(path: str | Path) -> list[dict[str, Any]]:
-    """The records of a task file, read by hand."""
-    text = Path(path).read_text(encoding="utf-8", errors="surrogateescape")
-    return [json.loads(line[6:]) for line in text.split("\n") if line.startswith("# sc: ")]
 
 
 def add(workdir: Workdir, name: str, url: str = "http://127.0.0.1:9/", **more: Any) -> Task:
@@ -64,17 +26,18 @@ def add(workdir: Workdir, name: str, url: str = "http://127.0.0.1:9/", **more: A
     return task
 
 
-def claimed(workdir: Workdir, name: str) -> Claim:
-    """Claim a task that can be claimed."""
+def put(workdir: Workdir, name: str, *lines: str, url: str = "http://127.0.0.1:9/", state: str = "origin") -> Path:
+    """A task written by hand, in any state."""
+    path = Path(workdir.path(state, name))
+    path.write_text("".join(f"{line}\n" for line in (f'url = "{url}"', *lines)), errors="surrogateescape")
+    return path
+
+
+def claimed(workdir: Workdir, name: str) -> tuple[Claim, Task]:
+    """Claim a task that can be claimed and read."""
     claim = workdir.claim(name)
-    assert claim is not None
-    return claim
-
-
-def taken(claim: Claim) -> Task:
-    """The task of a claim that has one."""
-    assert claim.task is not None, claim.fault
-    return claim.task
+    assert claim is not None and claim.task is not None
+    return claim, claim.task
 
 
 def kill(workdir: Workdir, *claims: Claim) -> None:
@@ -88,55 +51,57 @@ def fetched(body: bytes = b"<p>page</p>", **facts: Any) -> Outcome:
     return Outcome("fetch", True, facts={"status": 200, "bytes": len(body), **facts}, body=body)
 
 
+def hidden(root: str | Path) -> list[str]:
+    """What lies aside, under names with a leading dot, in the states and the outputs."""
+    folders = (*STATES, "html", "parsed")
+    return sorted(f"{folder}/{n}" for folder in folders for n in os.listdir(Path(root, folder)) if n.startswith("."))
+
+
 # ── processes ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def environment(**more: str) -> dict[str, str]:
-    """Ours, without what would set options of `sc` or send its requests elsewhere."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("SC_") and "proxy" not in key.lower()}
-    return kept | more
+class Started:
+    """`sc` under way, in a session of its own, what it says going to a file."""
 
+    def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
+        self.process, self._log = process, log
 
-def run_sc(
-    folder: str | Path, *arguments: str, prefix: Sequence[str] = (), **env: str
-) -> subprocess.CompletedProcess[str]:
-    """Run `sc` to its end."""
-    return subprocess.run(
-        [*prefix, SC, *arguments],
-        cwd=folder,
-        env=environment(**env),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        errors="surrogateescape",
-        timeout=100,
-        check=False,
-    )
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def stderr(self) -> str:
+        return self._log.read_text(errors="surrogateescape")
+
+    def ended(self, timeout_s: float = 60) -> int:
+        """The exit code, as soon as there is one."""
+        return self.process.wait(timeout_s)
 
 
 @contextmanager
-def started_sc(folder: str | Path, *arguments: str, **env: str) -> Iterator[subprocess.Popen[str]]:
-    """`sc` in a session of its own, its stderr in the file `stderr`; killed at the end, with all that it started."""
+def started_sc(project: Project, *words: str, env: dict[str, str] | None = None) -> Iterator[Started]:
+    """Start `sc WORDS`; at the end it is killed, and whatever it left running."""
+    log = project.folder / "stderr.log"
     with (
-        open(Path(folder, "stderr"), "w") as stderr,
+        open(log, "wb") as stderr,
         subprocess.Popen(
-            [SC, *arguments],
-            cwd=folder,
-            env=environment(**env),
+            sc_command(*words),
+            cwd=project.folder,
+            env=clean_env(**(env or {})),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=stderr,
-            text=True,
             start_new_session=True,
         ) as process,
     ):
         try:
-            yield process
+            yield Started(process, log)
         finally:
             process.kill()
             process.wait()
             for pid in session(process.pid):
-                _end(pid)
+                end(pid)
 
 
 def session(leader: int) -> list[int]:
@@ -153,29 +118,30 @@ def session(leader: int) -> list[int]:
     return pids
 
 
-def _end(pid: int) -> None:
+def end(pid: int) -> None:
+    """Kill a process of ours that may have ended already."""
     try:
         os.kill(pid, 9)
     except ProcessLookupError:
-        pass  # it was faster
+        pass
 
 
-def no_override() -> list[str]:
-    """What makes a command meet file modes as an ordinary user does: nothing, or for root a command to put before it."""
+def minding_modes() -> list[str]:
+    """What to put before a command so that file modes bind it, as they bind every user but root."""
     if os.geteuid() != 0:
         return []
     if shutil.which("setpriv") is None:
-        pytest.skip("root is above file modes here, and there is no setpriv to give that up")
+        pytest.skip("root is above file modes, and there is no setpriv here to give that up")
     return ["setpriv", "--bounding-set=-dac_override,-dac_read_search"]
 
 
 @contextmanager
-def mounted(folder: str | Path, size: str) -> Iterator[None]:
-    """A tmpfs of `size` at `folder`; skips the test where we may not mount."""
-    Path(folder).mkdir(parents=True, exist_ok=True)
-    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
+def small_disk(folder: Path, size: str) -> Iterator[None]:
+    """A file system of its own at `folder`, of `size`; skips the test where we may not mount."""
+    folder.mkdir(parents=True, exist_ok=True)
+    command = ["mount", "-t", "tmpfs", "-o", f"size={size},mode=755", "tmpfs", str(folder)]
     if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode:
-        pytest.skip("mounting a small file system needs root, and a system that lets it")
+        pytest.skip("needs to mount a small file system, which only root may")
     try:
         yield
     finally:

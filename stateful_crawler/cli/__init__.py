@@ -166,7 +166,7 @@ def _tell(error: ScError, debug: bool) -> int:
 
 def _users_part(trace: str) -> str:
     """The last lines of the user's own traceback: where in their file, and what."""
-    return "\n".join("  " + line for line in trace.rstrip().splitlines()[-4:])
+    return "\n".join("  " + printable(line[:500]) for line in trace.rstrip().splitlines()[-4:])
 
 
 def _tell_internal(error: Exception, debug: bool) -> int:

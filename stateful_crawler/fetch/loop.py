@@ -23,7 +23,6 @@ from stateful_crawler.task import Outcome, Task
 from stateful_crawler.workdir import Claim
 
 IN_MEMORY_BYTES = 1024 * 1024
-NO_SECRETS = frozenset({"set-cookie", "set-cookie2"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,11 +225,14 @@ def _judge(transfer: _Transfer, code: int, message: str) -> Outcome:
     if code:
         outcome = verdict.failed(transfer.handle, code, message, facts, wait_s)
         return _with_header_value(outcome, headers)
+    if not transfer.size and not verdict.is_whole(transfer.header_lines):
+        return Outcome("fetch", False, "truncated", "the answer ended within its headers", facts)
     body = b"".join(transfer.chunks)
     aside = transfer.aside_path if transfer.aside >= 0 else None
     if 200 <= status < 300:
         return Outcome("fetch", True, facts=facts, body=body, aside=aside)
-    hint = "; add `location` to the task to follow it" if 300 <= status < 400 else ""
+    leads_on = 300 <= status < 400 and any(name.lower() == "location" for name, _ in headers)
+    hint = "; add `location` to the task to follow it" if leads_on else ""
     return Outcome("fetch", False, "http", f"the server answered {status}{hint}", facts, body, aside, wait_s)
 
 
@@ -252,13 +254,13 @@ def _facts(
     if status:
         facts["status"] = status
     url = transfer.task.url
-    if handle.getinfo(pycurl.REDIRECT_COUNT):
+    if redirects := handle.getinfo(pycurl.REDIRECT_COUNT):
         url = _effective_url(handle) or url
-        facts["hops"] = verdict.hops(transfer.task.url, answers, url)
+        facts["hops"] = verdict.hops(transfer.task.url, answers, url if len(answers) > redirects else "")
     facts["url"] = url
     if headers:
-        facts["headers"] = [[name, "" if name.lower() in NO_SECRETS else value] for name, value in headers]
-    facts["bytes"] = transfer.size
+        facts["headers"] = headers
+    facts["bytes"] = transfer.size or sum(map(len, transfer.chunks))  # of HEAD, what is saved is the headers
     facts["seconds"] = round(handle.getinfo(pycurl.TOTAL_TIME), 3)
     return facts
 

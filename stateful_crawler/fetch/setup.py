@@ -85,7 +85,7 @@ def prepare(task: Task, root: str, max_body_bytes: int) -> tuple[pycurl.Curl, bo
     if recipe.headers:
         handle.setopt(pycurl.HTTPHEADER, list(recipe.headers))
     for path in recipe.cookie_files:
-        handle.setopt(pycurl.COOKIEFILE, _inside(path, root, task.name).encode() if path else b"")
+        handle.setopt(pycurl.COOKIEFILE, os.fsencode(_inside(path, root, task.name)) if path else b"")
     handle.setopt(pycurl.URL, url.encode("utf-8", "surrogateescape"))
     return handle, recipe.head
 

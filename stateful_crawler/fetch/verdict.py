@@ -39,12 +39,29 @@ _BY_REASON: dict[Verdict, str] = {
 }
 
 
+# libcurl's own numbers, for names that pycurl may not have: without them such a failure would get no verdict.
+_NUMBERS = {
+    "WEIRD_SERVER_REPLY": 8,
+    "SETOPT_OPTION_SYNTAX": 49,
+    "HTTP2_STREAM": 92,
+    "RECURSIVE_API_CALL": 93,
+    "AUTH_ERROR": 94,
+    "HTTP3": 95,
+    "QUIC_CONNECT_ERROR": 96,
+    "PROXY": 97,
+    "SSL_CLIENTCERT": 98,
+    "UNRECOVERABLE_POLL": 99,
+    "TOO_LARGE": 100,
+    "ECH_REQUIRED": 101,
+}
+
+
 def _codes() -> dict[int, Verdict]:
-    """libcurl's error number -> verdict, for the names that this pycurl knows."""
+    """libcurl's error number -> verdict."""
     verdicts: dict[int, Verdict] = {}
     for verdict, names in _BY_REASON.items():
         for name in names.split():
-            if (code := getattr(pycurl, f"E_{name}", None)) is not None:
+            if (code := getattr(pycurl, f"E_{name}", _NUMBERS.get(name))) is not None:
                 verdicts.setdefault(code, verdict)
     return verdicts
 
@@ -53,20 +70,21 @@ VERDICTS: dict[int, Verdict] = _codes()
 # Other protocols than HTTP can't run here, and libcurl may grow: what is not listed is a protocol fault of the answer.
 UNLISTED: Verdict = "protocol"
 
+_BROKEN_OFF = re.compile("(?:Send|Recv) failure|unexpected eof|SYSCALL").search
+_STATUS_LINE = re.compile(rb"HTTP/[0-9.]+ +[0-9]{3}").match
+_SECRET = frozenset({b"set-cookie", b"set-cookie2"})
 _RETRY_AFTER_STATUS = frozenset({429, 503, 301, 302, 307, 308})
 
 
 def failed(handle: pycurl.Curl, code: int, message: str, facts: dict[str, Any], retry_after_s: float | None) -> Outcome:
     """The outcome of a transfer that libcurl gave up."""
-    reason = VERDICTS.get(code, UNLISTED)
-    if reason == "timeout" and handle.getinfo(pycurl.PRETRANSFER_TIME) == 0:
-        reason = "connect"  # nothing was sent: this one may be tried again whatever its method
-    if reason == "reset" and "response headers" in message:
-        reason = "too-large"
+    reason = _finer(VERDICTS.get(code, UNLISTED), code, message, handle)
     if code == pycurl.E_WRITE_ERROR:
         # Our own callback said no, or (no callback failed) the decoder met junk after the compressed data.
         reason = "content-encoding"
         message = "the body goes on with junk after its compressed data"
+    if code == _NUMBERS["TOO_LARGE"] and not message:
+        message = "a line of the answer's headers is too large"
     if reason == "fatal":
         reason = "io"
     detail = f"{printable(message) or pycurl_name(code)} (curl {code})"
@@ -75,15 +93,35 @@ def failed(handle: pycurl.Curl, code: int, message: str, facts: dict[str, Any], 
     )
 
 
+def _finer(reason: Verdict, code: int, message: str, handle: pycurl.Curl) -> Verdict:
+    """What libcurl tells apart by its message alone: one number of its stands for faults of several kinds."""
+    if reason == "timeout" and (message.startswith("Connection tim") or not handle.getinfo(pycurl.REQUEST_SIZE)):
+        return "connect"  # nothing was sent: this one may be tried again whatever its method
+    if reason == "reset" and "response headers" in message:
+        return "too-large"
+    if reason == "reset" and "chunk" in message:
+        return "protocol"
+    if code == pycurl.E_UNSUPPORTED_PROTOCOL and "HTTP" in message and "scheme" not in message:
+        return "protocol"  # the answer's version of HTTP, not the url's scheme
+    if reason == "tls" and _BROKEN_OFF(message):
+        return "reset"
+    if reason == "config" and "redirect target" in message:
+        return "redirect"
+    if reason == "content-encoding" and "Transfer-Encoding" in message:
+        return "protocol"
+    return reason
+
+
 def pycurl_name(code: int) -> str:
     """libcurl's own name of an error number."""
-    return next((name[2:] for name in dir(pycurl) if name.startswith("E_") and getattr(pycurl, name) == code), "error")
+    known = (name[2:] for name in dir(pycurl) if name.startswith("E_") and getattr(pycurl, name) == code)
+    return next(known, "") or next((name for name, number in _NUMBERS.items() if number == code), "error")
 
 
 def _advise(reason: Reason, detail: str, message: str) -> str:
-    if reason == "config" and ("Malformed" in message or "bad" in message.lower()):
+    if reason == "config" and ("Malformed" in message or "bad/illegal" in message):
         return f"{detail}; is there a blank in the url? write it as %20"
-    if reason == "tls":
+    if reason == "tls" and "certificate" in message:
         return f"{detail}; `cacert` names a certificate of your own"
     return detail
 
@@ -95,10 +133,13 @@ def retry_after(headers: list[tuple[str, str]], status: int) -> float | None:
     value = next((value.strip() for name, value in headers if name.lower() == "retry-after"), "")
     if re.fullmatch(r"[0-9]{1,12}(\.[0-9]+)?", value):
         return float(value)
-    import email.utils  # here, not above: it takes 9 ms, and few servers say a date
+    import datetime  # here, not above: it and email take 9 ms, and few servers say a date
+    import email.utils
 
     try:
         moment = email.utils.parsedate_to_datetime(value)
+        if moment.tzinfo is None:  # the asctime form names no zone: all dates of HTTP are in UTC
+            moment = moment.replace(tzinfo=datetime.UTC)
         return max(0.0, moment.timestamp() - time.time())
     except (ValueError, TypeError, IndexError, OverflowError, OSError):
         return None
@@ -106,11 +147,14 @@ def retry_after(headers: list[tuple[str, str]], status: int) -> float | None:
 
 def blocks(lines: list[bytes]) -> list[tuple[int, list[tuple[str, str]]]]:
     """The header lines of all answers of a transfer: (status, headers) for each, in order; 1xx left out."""
+    fields = list(map(_field, lines))
+    if fields.count(None) == 2 and fields[0] is None and fields[-1] is None:
+        return [(_status(lines[0]), fields[1:-1])]  # type: ignore[list-item]  # both that are None are cut off
     found: list[tuple[int, list[tuple[str, str]]]] = []
     for line in lines:
         if found and (field := _field(line)):
             found[-1][1].append(field)
-        elif line.startswith(b"HTTP/"):
+        elif _STATUS_LINE(line):  # and not a header that is named HTTP/something
             found.append((_status(line), []))
         elif found and line[:1] in b" \t" and line.strip() and found[-1][1]:
             name_before, value_before = found[-1][1][-1]
@@ -120,25 +164,41 @@ def blocks(lines: list[bytes]) -> list[tuple[int, list[tuple[str, str]]]]:
     return [block for block in found if not 100 <= block[0] < 200] or found[-1:]
 
 
+def is_whole(lines: list[bytes]) -> bool:
+    """Whether the headers came to their end, the blank line (RFC 9112 section 8): libcurl does not mind their lack."""
+    for line in reversed(lines):
+        if line in (b"\r\n", b"\n"):
+            return True
+        if _STATUS_LINE(line):
+            break
+    return False
+
+
 def hops(url: str, answers: list[tuple[int, list[tuple[str, str]]]], last_url: str) -> list[list[Any]]:
-    """[url, status] of each answer on the way; the urls between the first and the last are worked out from Location."""
+    """[url, status] of each answer on the way; the urls between the first and the last are worked out from Location.
+
+    `last_url` is where the last answer came from; empty where the last redirect was not answered.
+    """
     way: list[list[Any]] = []
     for status, headers in answers:
         way.append([url, status])
         location = next((value for name, value in headers if name.lower() == "location"), "")
-        url = urljoin(url, location)[:4096]
-    if way:
+        try:
+            url = urljoin(url, location)[:4096]
+        except ValueError:  # "http://[": a server may say anything
+            url = location[:4096]
+    if way and last_url:
         way[-1][0] = last_url
     return way[:60]
 
 
 @lru_cache(maxsize=1024)
 def _field(line: bytes) -> tuple[str, str] | None:
-    """Name and value; kept, because a server says most of its header lines again and again."""
+    """Name and value, without the secret of a Set-Cookie; kept, because a server repeats most of its lines."""
     name, colon, value = line.partition(b":")
     if not colon or not name.strip() or line[:1] in b" \t" or line.startswith(b"HTTP/"):
         return None
-    return _text(name.strip()), _text(value.strip())
+    return _text(name.strip()), "" if name.strip().lower() in _SECRET else _text(value.strip())
 
 
 def _status(line: bytes) -> int:
