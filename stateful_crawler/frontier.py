@@ -24,12 +24,16 @@ class Frontier:
 
     def __init__(self, workdir: Workdir, wanted: Callable[[str], bool] = lambda _: True, window: int = WINDOW) -> None:
         self._workdir, self._wanted, self._window_size = workdir, wanted, window
-        self._scan: Iterator[str] | None = None
+        self._scan: Iterator[str] | None = workdir.names("origin")
         self._window: list[str] = []
 
     def next_name(self) -> str | None:
-        """The next name to claim, or None when this scan of origin/ is done. A later call begins a new scan."""
+        """The next name to claim, or None at the end of a scan of origin/; the call after that begins a new one.
+
+        The None between two scans keeps a name that can't be claimed from being tried again and again without a pause.
+        """
         if not self._window and not self._refill():
+            self._scan = self._workdir.names("origin")
             return None
         return self._window.pop()
 
@@ -42,9 +46,8 @@ class Frontier:
         return sum(1 for name in self._workdir.names("origin") if self._wanted(name))
 
     def _refill(self) -> bool:
-        self._scan = self._scan or self._workdir.names("origin")
         taken = []
-        for name in self._scan:
+        for name in self._scan or ():
             if self._wanted(name):
                 taken.append(name)
                 if len(taken) == self._window_size:

@@ -526,10 +526,8 @@ def _without_dots(path: str) -> str:
 
 
 def _encoded(text: str, codec: str) -> str:
-    """Non-ASCII characters percent-encoded as bytes of `codec`; what it doesn't have as &#number;, as forms do."""
-    if text.isascii():
-        return text
-    return re.sub(r"[^\0-\x7f]+", lambda run: quote(run[0].encode(codec, "xmlcharrefreplace"), safe=""), text)
+    """All but visible ASCII percent-encoded as bytes of `codec`; what it doesn't have as &#number;, as forms do."""
+    return re.sub(r"[^!-~]+", lambda run: quote(run[0].encode(codec, "xmlcharrefreplace"), safe=""), text)
 
 
 def _href(link: str | Selector) -> str:

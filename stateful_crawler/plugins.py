@@ -47,7 +47,7 @@ class Plugin:
             raise PluginError(path, f"can't be read: {error.strerror}") from error
 
 
-def load(plugin: Plugin, function: str) -> Callable[..., Any]:
+def load(plugin: Plugin, function: str, *, interrupts_too: bool = False) -> Callable[..., Any]:
     """Run the plugin's code and return its function; PluginError with the line at fault where that fails."""
     folder = os.path.dirname(plugin.path)
     if folder not in sys.path:
@@ -55,7 +55,7 @@ def load(plugin: Plugin, function: str) -> Callable[..., Any]:
     module = types.ModuleType(f"_sc_plugin_{abs(hash(plugin.path)):x}")
     module.__file__ = plugin.path
     sys.modules[module.__name__] = module  # dataclasses look their module up there
-    with users_code(plugin.path):
+    with users_code(plugin.path, interrupts_too=interrupts_too):
         exec(compile(plugin.source, plugin.path, "exec"), module.__dict__)
     found = getattr(module, function, None)
     if not callable(found):

@@ -45,7 +45,7 @@ class _Worker:
         """The user's parse(), loaded once for each process."""
         if self._parse is None:
             with _users_turn:
-                self._parse = plugins.load(self.plugin, "parse")
+                self._parse = plugins.load(self.plugin, "parse", interrupts_too=True)
             self.digest = _digest(self.plugin)
         return self._parse
 

@@ -393,6 +393,7 @@ def test_no_page_raises_whatever_it_holds(body: bytes, content_type: str) -> Non
     href=st.one_of(st.text(), st.text("/.\\:?#@[]% abht", max_size=12)),
     encoding=st.sampled_from(["utf-8", "gbk", "utf-16"]),
 )
+@example(href="#\x08", encoding="utf-8")
 def test_no_link_becomes_a_url_that_could_not_be_sent(href: str, encoding: str) -> None:
     try:
         url = page(b"", encoding=encoding).urljoin(href)

@@ -17,6 +17,7 @@ from helpers import Project, assert_failures_explained, assert_in_one_state, cle
 from servers import ok, status
 
 from stateful_crawler import crawl, parse
+from stateful_crawler.errors import PluginError
 from stateful_crawler.plugins import Plugin
 from stateful_crawler.run import CrawlSettings, Stop
 from stateful_crawler.workdir import Workdir
@@ -317,24 +318,36 @@ BROKEN: dict[str, tuple[str | bytes, str]] = {
     "hangs": ("import time\ntime.sleep(600)\n", "can't be loaded: it took over 0.5 s"),
     "empty": ("", r"has no function parse\(\).*"),
     "no-function": ("parse = 3\n", r"has no function parse\(\).*"),
-    "latin-1": (b"# caf\xe9\n", "SyntaxError: .+"),
+    "latin-1": (b"x = 'caf\xe9'\n", ".*SyntaxError: .+"),
     "nul": (b"x = '\0'\n", "(SyntaxError|ValueError): .+"),
 }
 
 
 @pytest.mark.parametrize("name", BROKEN)
+def test_a_parser_that_cannot_be_loaded_says_why(tmp_path: Path, name: str) -> None:
+    text, said = BROKEN[name]
+    path = tmp_path / "parser.py"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    root = Workdir(str(tmp_path / "workdir")).open().root
+    pool = parse.Parser(root, Plugin.read(str(path)), workers=1, timeout_s=0.5)
+    try:
+        with pytest.raises(PluginError) as caught:
+            pool.check()
+    finally:
+        pool.close()
+    assert re.fullmatch(f"{re.escape(str(path))}: {said}", str(caught.value)), caught.value
+
+
+@pytest.mark.parametrize("name", ["syntax", "exits-0"])
 def test_a_parser_that_cannot_be_loaded_ends_the_run_before_any_request(
     project: Project, serve: Serve, name: str
 ) -> None:
-    text, said = BROKEN[name]
     server = serve({"*": ok(TWO)})
     put_pages(project, server.url, GOOD)
-    path = project.folder / "parser.py"
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    plugin(project, str(BROKEN[name][0]))
     for command in ("crawl", "retry"):
-        run = sc(project, command, "-j", "1", "--parse-timeout", "0.5", check=5)
-        assert re.fullmatch(f"sc: {re.escape(str(path))}: {said}", run.stderr.splitlines()[0]), run.stderr
-        assert run.stdout == ""
+        run = sc(project, command, "-j", "1", check=5)
+        assert run.stderr.startswith(f"sc: {project.folder / 'parser.py'}: ") and run.stdout == ""
     assert server.count() == 0
     assert project.in_state("origin") == set(GOOD)
 
@@ -366,7 +379,7 @@ def test_a_parser_may_have_any_name_and_any_neighbour(project: Project, serve: S
     """And whatever the folder holds: what is imported is the standard library's own, here and in every process."""
     server = serve({"*": ok(TWO)})
     put_pages(project, server.url, ["1"])
-    names = ("csv.py", "json.py", "html.py", "parsel.py", "parser with space.py", "my-parser.v2.py", "πάρσερ.py")
+    names = ("csv.py", "json.py", "html.py", "parsel.py", "parser with space.py", "my-parser.v2.py")
     for name in names:
         plugin(
             project,
@@ -394,6 +407,7 @@ def test_a_parser_may_have_any_name_and_any_neighbour(project: Project, serve: S
         assert not [file for file in modules.values() if file.startswith(str(project.folder))], modules
         path = str(project.folder / name)
         assert rest == {"a": "&lt;", "b": 1, "c": "here", "d": "there", "e": path}
+    (project.folder / "stateful_crawler.py").unlink()  # `python -m` would take it for the package
     module = [Path(SCRIPT).with_name("python"), "-m", "stateful_crawler", "parse", "--all", "--parser", "json.py"]
     run = subprocess.run(module, cwd=project.folder, env=clean_env(), capture_output=True, text=True, timeout=60)
     assert (run.returncode, run.stdout) == (0, ""), run.stderr
@@ -613,21 +627,24 @@ def test_the_same_page_found_twice_in_one_run_is_one_task(project: Project, serv
     assert (server.count("/hub"), server.count()) == (1, 21)
 
 
-@pytest.mark.parametrize(
-    ("call", "said"),
-    [
-        ("page.follow('mailto:a@example.org')", "only http and https links can be followed"),
-        ("page.follow('#top')", "leads to no other page"),
-        ("page.follow('/x', user_agnet='x')", "unknown curl option 'user-agnet'; did you mean 'user-agent'?"),
-        ("page.follow('/x', name='a/b')", "task name 'a/b'"),
-        ("page.follow('/x', meta={'k': {1}})", "set"),
-        ("page.follow('/x', form='a=b')", "not supported yet"),
-    ],
-)
-def test_a_link_that_is_no_task_is_an_error_of_that_page(project: Project, serve: Serve, call: str, said: str) -> None:
-    plugin(project, f"def parse(page):\n    yield {{'a': 1}}\n    yield {call}\n")
-    put_pages(project, serve({"*": ok(TWO)}).url, ["1"])
+NO_TASK = {
+    "mailto": ("page.follow('mailto:a@example.org')", "only http and https links can be followed"),
+    "same-page": ("page.follow('#top')", "leads to no other page"),
+    "typo": ("page.follow('/x', user_agnet='x')", "unknown curl option 'user-agnet'; did you mean 'user-agent'?"),
+    "name": ("page.follow('/x', name='a/b')", "task name 'a/b'"),
+    "meta": ("page.follow('/x', meta={'k': {1}})", "set"),
+    "unsupported": ("page.follow('/x', form='a=b')", "not supported yet"),
+}
+
+
+def test_a_link_that_is_no_task_is_an_error_of_that_page(project: Project, serve: Serve) -> None:
+    source = parser_of({name: f"yield {call}" for name, (call, _) in NO_TASK.items()})
+    plugin(project, source)
+    put_pages(project, serve({"*": ok(TWO)}).url, list(NO_TASK))
     sc(project, "crawl", "-j", "1", check=3)
-    record = project.last("1")
-    assert record["reason"] == "parse" and record["detail"].startswith("line 3: ") and said in record["detail"], record
+    for name, (call, said) in NO_TASK.items():
+        record = project.last(name)
+        at = line_of(project, name, f"yield {call}")
+        assert record["reason"] == "parse" and record["detail"].startswith(f"line {at}: "), record
+        assert said in record["detail"], record
     assert parsed(project) == set()

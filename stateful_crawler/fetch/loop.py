@@ -219,7 +219,7 @@ def _judge(transfer: _Transfer, code: int, message: str) -> Outcome:
     status, headers = answers[-1] if answers else (0, [])
     facts = _facts(transfer, answers, status, headers)
     wait_s = verdict.retry_after(headers, status)
-    if transfer.size > transfer.limit:
+    if transfer.size > transfer.limit or code == pycurl.E_FILESIZE_EXCEEDED:
         detail = f"the body is over --max-size, {transfer.limit} bytes"
         return Outcome("fetch", False, "too-large", detail, facts, retry_after_s=wait_s)
     if code:
