@@ -110,8 +110,8 @@ def _take_back(workdir: Workdir) -> Tally:
         if task is not None:
             pages.undo_unrecorded(task)
         doubtful = task is not None and task.changes_things and not pages.has(task)
+        detail = "the run ended while this request was under way; whether it was carried out is not known"
         if doubtful:
-            detail = "the run ended while this request was under way; whether it was carried out is not known"
             workdir.record(claim, Outcome("fetch", False, "unknown-outcome", detail).record(to="error"))
         try:
             workdir.settle(claim, "error" if doubtful else "origin")
@@ -119,10 +119,11 @@ def _take_back(workdir: Workdir) -> Tally:
             tally.left_alone[claim.name] = f"left in working/: {error}"
             continue
         tally.taken_back += not doubtful
-        tally.failed += doubtful
-        tally.reasons["unknown-outcome"] += doubtful
+        if doubtful:
+            tally.failed += 1
+            tally.reasons["unknown-outcome"] += 1
+            tally.newly_failed.append((claim.name, "unknown-outcome", detail))
     workdir.sweep()
-    tally.reasons = +tally.reasons
     return tally
 
 

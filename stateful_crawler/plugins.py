@@ -10,6 +10,7 @@ import contextlib
 import inspect
 import itertools
 import os
+import re
 import sys
 import traceback
 import types
@@ -105,7 +106,8 @@ def call_create(plugin: Plugin, arguments: Sequence[str]) -> Iterator[Task]:
     create = load(plugin, "create")
     values = convert(create, arguments)
     with users_code(plugin.path):
-        things = iter(create(*values) or ())
+        given = create(*values)
+        things = iter((given,) if isinstance(given, str | Mapping | Task) else given or ())
     for number in itertools.count(1):
         with users_code(plugin.path):
             thing = next(things, _END)
@@ -125,8 +127,10 @@ def signature_of(function: Callable[..., Any]) -> str:
     """`create FIRST:int LAST:int [SITE]`, for help and for usage errors."""
     words = []
     for parameter in inspect.signature(function).parameters.values():
-        kind = getattr(_converter(parameter), "__name__", "")
-        word = parameter.name.upper() + (f":{kind}" if kind not in ("str", "") else "")
+        if parameter.kind in (parameter.KEYWORD_ONLY, parameter.VAR_KEYWORD):
+            continue  # the command line has no way to say them
+        kind = _kind(parameter)
+        word = parameter.name.upper() + (f":{kind.__name__}" if kind is not str else "")
         if parameter.kind is parameter.VAR_POSITIONAL:
             word += "..."
         words.append(f"[{word}]" if parameter.default is not parameter.empty else word)
@@ -146,22 +150,25 @@ def convert(function: Callable[..., Any], arguments: Sequence[str]) -> list[Any]
         parameter = signature.parameters[name]
         for text in given if parameter.kind is parameter.VAR_POSITIONAL else (given,):
             try:
-                values.append(_converter(parameter)(text))
+                values.append(_CONVERTERS[_kind(parameter)](text))
             except ValueError:
-                wanted = _converter(parameter).__name__
+                wanted = _kind(parameter).__name__
                 raise UsageError(f"create(): {name} must be {wanted}, not {text!r}; {usage}") from None
     return values
 
 
-def _converter(parameter: inspect.Parameter) -> Callable[[str], Any]:
-    """The type to call for an argument: the annotation's, looked up by name where annotations are strings."""
+def _kind(parameter: inspect.Parameter) -> type:
+    """What an argument is converted to: the first of int, float and bool that its annotation allows, else text.
+
+    By name where annotations are strings: what else stands there (`from __future__ import annotations`) need not exist.
+    """
     annotation = parameter.annotation
     if isinstance(annotation, str):
-        annotation = {"int": int, "float": float, "bool": bool}.get(annotation.split("|")[0].strip(), str)
-    choices = [choice for choice in get_args(annotation) or (annotation,) if choice in (int, float, bool)]
-    if not choices:
-        return str
-    return _boolean if choices[0] is bool else choices[0]
+        named = (
+            kind for kind in (int, float, bool) for word in re.findall(r"\w+", annotation) if word == kind.__name__
+        )
+        return next(named, str)
+    return next((kind for kind in get_args(annotation) or (annotation,) if kind in (int, float, bool)), str)
 
 
 def _boolean(text: str) -> bool:
@@ -170,6 +177,9 @@ def _boolean(text: str) -> bool:
     if text.lower() in ("0", "false", "no", "off"):
         return False
     raise ValueError(text)
+
+
+_CONVERTERS: Mapping[type, Callable[[str], Any]] = {int: int, float: float, bool: _boolean, str: str}
 
 
 # ── what plugins yield ───────────────────────────────────────────────────────────────────────────────────────────────

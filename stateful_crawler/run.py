@@ -67,6 +67,8 @@ class Tally:
     stopped: bool = False
     reasons: Counter[Reason] = field(default_factory=Counter)
     left_alone: dict[str, str] = field(default_factory=dict)
+    # Name, reason and detail of what failed since the watch was last told.
+    newly_failed: list[tuple[str, Reason, str]] = field(default_factory=list)
 
     @property
     def done(self) -> int:
@@ -313,6 +315,7 @@ class _Run:
             self.tally.failed += 1
             assert outcome.reason is not None
             self.tally.reasons[outcome.reason] += 1
+            self.tally.newly_failed.append((claim.name, outcome.reason, outcome.detail))
 
     def _settle(self, claim: Claim, state: State) -> bool:
         del self._in_hand[claim.name]
@@ -383,6 +386,7 @@ class _Run:
         tally.waiting = len(self._waiting)
         tally.parsing = self._parser.backlog if self._parser else 0
         watch(tally)
+        tally.newly_failed.clear()
 
 
 class _Parser(Protocol):

@@ -99,7 +99,8 @@ class Task:
     @property
     def created(self) -> Record:
         """Who made the task, from which parent, with what meta; empty for one made by hand."""
-        return next((record for record in self.records if "by" in record.facts), Record({}))
+        texts = (text for text in self.record_lines if '"by"' in text)
+        return next((record for text in texts if (record := _read_record(text)) and "by" in record.facts), Record({}))
 
     @property
     def meta(self) -> dict[str, Any]:

@@ -9,9 +9,11 @@ from stateful_crawler.errors import printable
 # All that RFC 3986 lets stand in a URL, and `|`, which curl sends as it is.
 _CLEAN = re.compile(
     r"https?://[A-Za-z0-9.\-_~:@%!$&'()*+,;=\[\]]+"
-    r"(?:[/?][A-Za-z0-9\-._~:/?@!$&'()*+,;=%\[\]{}|]*)?(?:#\S*)?",
+    r"(?:[/?][A-Za-z0-9\-._~:/?@!$&'()*+,;=%\[\]{}|]*)?(?:#[!-~]*)?",
     re.I,
 )
+_BLANKS = "".join(map(chr, range(33)))
+_NO_BREAKS = str.maketrans("", "", "\t\n\r")
 _SCHEME = re.compile(r"(?i)^https?://[^/?#]")
 
 
@@ -22,9 +24,7 @@ def clean_url(url: str) -> str:
     """
     if _CLEAN.fullmatch(url):
         return url
-    stripped = re.sub(
-        r"[\t\n\r]", "", url.strip("\x00\x01\x02\x03\x04\x05\x06\x07\x08\t\n\v\f\r\x0e\x0f\x1b\x1c\x1d\x1e\x1f ")
-    )
+    stripped = url.strip(_BLANKS).translate(_NO_BREAKS)
     if not _SCHEME.match(stripped):
         raise ValueError(f"{printable(url)[:200]!r} is not an http or https url")
     from w3lib.url import safe_url_string  # here, not above: most urls never need it
@@ -33,8 +33,8 @@ def clean_url(url: str) -> str:
         safe = str(safe_url_string(ascii_host(stripped)))
     except (ValueError, UnicodeError) as error:
         raise ValueError(f"{printable(url)[:200]!r} is not a url that can be sent: {error}") from None
-    if not _SCHEME.match(safe):
-        raise ValueError(f"{printable(url)[:200]!r} has no host")
+    if not _CLEAN.fullmatch(safe):
+        raise ValueError(f"{printable(url)[:200]!r} has no host that can be asked")
     return safe
 
 

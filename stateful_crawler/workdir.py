@@ -134,8 +134,8 @@ class Workdir:
 
     def read(self, state: State, name: str) -> Task:
         """One task as a value; TaskFileError where it can't be read as one, FileNotFoundError if it has moved on."""
-        path = self.path(state, name)
-        return read_task(name, files.read_regular(path, MAX_TASK_BYTES), self.relative(path))
+        data = files.read_regular(self.path(state, name), MAX_TASK_BYTES)
+        return read_task(name, data, f"{state}/{name}{SUFFIX}")
 
     def relative(self, path: str) -> str:
         """The path as a user of this workdir would type it."""

@@ -87,12 +87,10 @@ def _parse_one(name: str) -> Outcome:
     workdir = _worker.workdir
     try:
         task = workdir.read("working", name)
-        path = _worker.pages.path_of(task)
-        body = files.read_regular(path, MAX_PAGE_BYTES)
-        stat = os.stat(path)
+        body, changed_ns = files.read_and_age(_worker.pages.path_of(task), MAX_PAGE_BYTES)
     except (OSError, TaskFileError) as error:
         return Outcome("parse", False, "io", f"the saved page can't be read: {error}")
-    facts: dict[str, Any] = {"plugin": _worker.digest, "page": [stat.st_size, stat.st_mtime_ns]}
+    facts: dict[str, Any] = {"plugin": _worker.digest, "page": [len(body), changed_ns]}
     page = _page(task, body)
     if page is None:
         _write_items(name, [])
@@ -103,7 +101,7 @@ def _parse_one(name: str) -> Outcome:
         return Outcome("parse", False, "parse", fault.problem, facts | {"traceback": _both_ends(fault.detail)})
     _write_items(name, items)
     added = sum(workdir.add(task) for task in tasks)
-    facts |= {"plugin": _worker.digest, "items": len(items), "encoding": page.encoding}
+    facts |= {"plugin": _worker.digest, "items": len(items), "encoding": page.encoding if page.was_read else None}
     if tasks:
         facts |= {"new_tasks": added, "seen": len(tasks) - added}
     return Outcome("parse", True, facts={key: value for key, value in facts.items() if value is not None})
@@ -170,14 +168,16 @@ def _things(given: object) -> Iterable[object]:
 def _item_line(item: object, number: int) -> bytes:
     """One item as one line of strict JSON in UTF-8; PluginError names item, key and type of what
     JSON can't hold."""
+    if type(item) is dict and _PLAIN_KEYS.issuperset(map(type, item)) and _SIMPLE.issuperset(map(type, item.values())):
+        return _spelled(item, number)
     if dataclasses.is_dataclass(item) and not isinstance(item, type):
         item = {field.name: getattr(item, field.name) for field in dataclasses.fields(item)}
     if not isinstance(item, dict):
         raise _no_item(f"item {number} is {type(item).__name__}; parse() gives dicts, dataclasses or tasks")
-    if all(type(key) is str and (value is None or type(value) in _SIMPLE) for key, value in item.items()):
-        plain: Any = item
-    else:
-        plain = _plain(item, f"item {number}", 0)
+    return _spelled(_plain(item, f"item {number}", 0), number)
+
+
+def _spelled(plain: Any, number: int) -> bytes:
     try:
         return _spell(plain) + b"\n"
     except ValueError as error:
@@ -187,11 +187,13 @@ def _item_line(item: object, number: int) -> bytes:
         raise _no_item(f"{at} is {type(part).__name__}: {why}") from None
 
 
-_SIMPLE = frozenset({str, int, bool})
+_PLAIN_KEYS = frozenset({str})
+_SIMPLE = frozenset({str, int, bool, type(None)})
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False).encode
 
 
 def _spell(plain: Any) -> bytes:
-    return json.dumps(plain, ensure_ascii=False, allow_nan=False, check_circular=False).encode()
+    return _encode(plain).encode()
 
 
 def _culprit(plain: Any, at: str) -> tuple[str, Any]:

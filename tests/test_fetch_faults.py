@@ -65,7 +65,7 @@ SOON = ("max-time = 10",)  # a client that waits for what never comes fails by t
 
 
 class Fault(NamedTuple):
-    """An answer, and what must come of it: a good page with the body `page`, or a `reason` and a sentence with `says`."""
+    """An answer, and what must come of it: a good page with the body `page`, or a `reason`; `says` is in its sentence."""
 
     answer: Answer
     reason: str | None = None
@@ -424,7 +424,6 @@ def test_memory_stays_flat_whatever_servers_send(tmp_path: Path, serve: Serve) -
     for name in ("bomb", "big-bomb", "h"):
         after.put_url(name, f"{server.url}/{name}", "compressed")
     usual, most = peak_kb(before), peak_kb(after)
-    print(usual, most)
     assert most - usual < 20_000
     assert after.page("bomb") == bytes(50_000_000)
     assert after.reason("big-bomb") == "too-large"  # the default limit is 64 MiB

@@ -13,8 +13,8 @@ PACKAGE = Path(__file__).parent.parent / "stateful_crawler"
 # From the ground up. A row may import the rows before it, never itself or a later one; a package's own modules are one unit.
 LAYERS = (
     {"_version", "errors", "reasons"},
-    {"files", "curloptions", "settings", "urls"},
-    {"curlconfig"},
+    {"files", "curloptions", "settings", "urls", "charset"},
+    {"curlconfig", "links"},
     {"task"},
     {"workdir", "retries"},
     {"pages", "frontier", "plugins", "page"},
@@ -32,6 +32,7 @@ ONLY_IMPORTERS = {
     "certifi": "fetch",
     "pebble": "parse",
     "parsel": "page",
+    "charset_normalizer": "charset",
     "filelock": "files",
     "click": "cli",
     "tqdm": "cli",

@@ -14,7 +14,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from stateful_crawler.page import Headers, Page, detect_encoding
+from stateful_crawler.charset import detect_encoding
+from stateful_crawler.page import Headers, Page
 
 URL = "http://site.example/c/p.html?old=1"
 

@@ -227,9 +227,7 @@ def test_a_name_added_and_claimed_by_others_meanwhile_is_not_added_twice(
     publish_new = files.publish_new
 
     def late(aside: str, final: str) -> None:
-        monkeypatch.setattr(files, "publish_new", publish_new)
-        add(workdir, "1")
-        assert workdir.claim("1")
+        put(workdir, "1", state="working")
         publish_new(aside, final)
 
     monkeypatch.setattr(files, "publish_new", late)
@@ -439,7 +437,8 @@ def test_requeue_of_a_whole_state_in_natural_order(workdir: Workdir, state: Stat
     ],
 )
 def test_natural_order(names: list[str]) -> None:
-    assert sorted(reversed(names), key=natural_key) == names
+    backwards = names[::-1]
+    assert sorted(backwards, key=natural_key) == names
 
 
 def claims_of(frontier: Frontier) -> Iterator[str]:
@@ -474,7 +473,7 @@ def test_a_dry_frontier_looks_again_when_asked_again(workdir: Workdir) -> None:
 def test_the_frontier_gives_only_what_is_wanted(workdir: Workdir) -> None:
     for name in ("1", "2", "3"):
         put(workdir, name)
-    assert list(claims_of(Frontier(workdir, {"1", "3", "9"}.__contains__, window=1))) == ["1", "3"]
+    assert list(claims_of(Frontier(workdir, {"1", "3", "9"}.__contains__))) == ["1", "3"]
 
 
 # ── pages ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -686,12 +685,10 @@ def test_a_page_that_a_person_put_there_is_not_replaced_by_an_explicit_output(wo
     kill(workdir, claim)
 
 
-@pytest.mark.parametrize("name", ODD_NAMES)
+@pytest.mark.parametrize("name", [name for name in ODD_NAMES if "\n" not in name])
 def test_the_owner_is_found_whatever_it_is_called(workdir: Workdir, name: str) -> None:
     """Its output stands in its record in JSON's spelling, and in the other's file in curl's."""
     other = Task("other", "http://127.0.0.1:9/", f"html/{name}.html")
-    if "\n" in name:
-        pytest.skip("no task file can name an output with a line end")
     put(workdir, name)
     save(workdir, name, b"the first")
     assert workdir.add(other)

@@ -101,8 +101,9 @@ def _run(project: Project, options: dict[str, Any], as_json: bool, story: Callab
     workdir = Workdir(project.workdir).open(create=False)
     _collect_garbage_rarely()
     with stop_on_signals() as (stop, came):
-        with progress(project.quiet) as watch:
+        with progress(project.quiet, project.verbose) as watch:
             tally = story(crawl_module, workdir, settings, stop, watch)
+            watch(tally)  # what was still given up at the very end
         if as_json:
             print_json(as_dict(tally))
         if not project.quiet:

@@ -7,11 +7,12 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 
 import click
 
+from stateful_crawler.errors import printable
 from stateful_crawler.run import Stop, Tally, Watch
 
 LINE_EVERY_S = 10.0
@@ -41,15 +42,30 @@ def stop_on_signals() -> Iterator[tuple[Stop, list[int]]]:
 
 
 @contextlib.contextmanager
-def progress(quiet: bool) -> Iterator[Watch]:
-    """What to call with the tally while a run goes on."""
-    if quiet:
-        yield _say_nothing
-    elif sys.stderr.isatty():
-        with _bar() as watch:
-            yield watch
-    else:
-        yield _lines()
+def progress(quiet: bool, verbose: bool) -> Iterator[Watch]:
+    """What to call with the tally while a run goes on; `verbose` names each task that fails."""
+    bar = sys.stderr.isatty() and not quiet
+    with _bar() if bar else contextlib.nullcontext(_say_nothing if quiet else _lines()) as watch:
+        yield _naming_failures(watch, _say_above_bar if bar else _say) if verbose else watch
+
+
+def _naming_failures(watch: Watch, say: Callable[[str], None]) -> Watch:
+    def name_and_watch(tally: Tally) -> None:
+        for name, reason, detail in tally.newly_failed:
+            say(f"failed: {printable(name)}: {reason}: {printable(detail)}")
+        watch(tally)
+
+    return name_and_watch
+
+
+def _say(line: str) -> None:
+    click.echo(line, err=True)
+
+
+def _say_above_bar(line: str) -> None:
+    from tqdm import tqdm
+
+    tqdm.write(line, file=sys.stderr)
 
 
 def _say_nothing(_: Tally) -> None:

@@ -55,6 +55,10 @@ class _Plan:
     trusted: bool = False
     max_redirects: int = MAX_REDIRECTS
 
+    def forget(self, constant: int) -> None:
+        """Take back what an earlier line set."""
+        self.settings = [setting for setting in self.settings if setting[0] != constant]
+
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
@@ -136,7 +140,7 @@ def _derived(plan: _Plan) -> list[Setting]:
     if plan.method and not (plan.head and plan.method == "HEAD"):
         settings.append((pycurl.CUSTOMREQUEST, plan.method.encode()))
     if plan.cookies:
-        settings.append((pycurl.COOKIE, "; ".join(plan.cookies).encode("utf-8", "surrogateescape")))
+        settings.append((pycurl.COOKIE, ";".join(plan.cookies).encode("utf-8", "surrogateescape")))
     return settings
 
 
@@ -196,6 +200,7 @@ def _mask(text: str) -> int:
 
 
 def _compressed(plan: _Plan, value: str | bool) -> None:
+    plan.forget(pycurl.ACCEPT_ENCODING)
     if value:
         plan.settings.append((pycurl.ACCEPT_ENCODING, b""))  # empty: all that this libcurl can decode, and no more
 
@@ -218,7 +223,9 @@ def _proxy(plan: _Plan, value: str | bool) -> None:
 def _referer(plan: _Plan, value: str | bool) -> None:
     text, auto, _ = str(value).partition(";auto")
     plan.settings.append((pycurl.AUTOREFERER, 1 if auto else 0))
-    plan.settings.append((pycurl.REFERER, text.encode("utf-8", "surrogateescape")))
+    plan.forget(pycurl.REFERER)
+    if text:  # an empty one would be sent as a header without a value
+        plan.settings.append((pycurl.REFERER, text.encode("utf-8", "surrogateescape")))
 
 
 def _header(plan: _Plan, value: str | bool) -> None:
@@ -257,8 +264,7 @@ def _set(attribute: str) -> _Reader:
 
 
 def _location_trusted(plan: _Plan, value: str | bool) -> None:
-    plan.follow = plan.follow or bool(value)
-    plan.trusted = bool(value)
+    plan.follow = plan.trusted = bool(value)  # both, as curl has it
 
 
 _READERS: dict[str, _Reader] = {
@@ -299,14 +305,22 @@ def _set_body(handle: pycurl.Curl, recipe: Recipe, task: Task, url: str, root: s
         piece = _body_piece(option, root, task.name)
         body = body + b"&" + piece if body and option.name != "json" else body + piece
     if recipe.get:
-        base, mark, fragment = url.partition("#")
-        joined = base + ("&" if "?" in base else "?") + body.decode("utf-8", "surrogateescape")
-        return joined + mark + fragment
+        return _with_query(url, body.decode("utf-8", "surrogateescape"))
     handle.setopt(pycurl.POSTFIELDSIZE_LARGE, len(body))
     handle.setopt(pycurl.POSTFIELDS, body)
     if recipe.method:
         handle.setopt(pycurl.CUSTOMREQUEST, recipe.method.encode())
     return url
+
+
+def _with_query(url: str, query: str) -> str:
+    """`query` after what the url has of its own, before its fragment."""
+    if not query:
+        return url
+    rest, mark, fragment = url.partition("#")
+    path, _, own = rest.partition("?")
+    joint = "&" if own and not own.endswith("&") else ""
+    return f"{path}?{own}{joint}{query}{mark}{fragment}"
 
 
 def _body_piece(option: Option, root: str, name: str) -> bytes:
