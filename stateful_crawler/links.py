@@ -6,10 +6,8 @@ import re
 from typing import NamedTuple
 from urllib.parse import quote
 
-from stateful_crawler.urls import clean_url
+from stateful_crawler.urls import clean_url, without_blanks
 
-_BLANKS = "".join(map(chr, range(33)))
-_NO_BREAKS = str.maketrans("", "", "\t\n\r")
 _WIDE = ("utf-16", "utf-32")
 _OTHER_SCHEME = re.compile(r"(?!https?:)[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 _PARTS = re.compile(r"(?:(https?):)?([/\\]{2,}[^/\\?#]*)?([^?#]*)(\?[^#]*)?(#.*)?", re.IGNORECASE | re.DOTALL)
@@ -36,10 +34,6 @@ def _parts(url: str) -> _Parts:
         raise ValueError("it names no host")
     user, at, name = host.rpartition("@")
     return _Parts(scheme.lower(), user + at + name.lower(), path.replace("\\", "/"), query, fragment)
-
-
-def without_blanks(href: str) -> str:
-    return href.strip(_BLANKS).translate(_NO_BREAKS)
 
 
 def is_http(url: str) -> bool:

@@ -17,7 +17,8 @@ from lxml import etree, html
 from parsel import Selector, SelectorList
 
 from stateful_crawler.charset import Reading, Source, given_codec, read, read_as
-from stateful_crawler.links import absolute, is_http, short, without_blanks
+from stateful_crawler.links import absolute, is_http, short
+from stateful_crawler.urls import without_blanks
 
 
 class Headers:

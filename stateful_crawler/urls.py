@@ -24,7 +24,7 @@ def clean_url(url: str) -> str:
     """
     if _CLEAN.fullmatch(url):
         return url
-    stripped = url.strip(_BLANKS).translate(_NO_BREAKS)
+    stripped = without_blanks(url)
     if not _SCHEME.match(stripped):
         raise ValueError(f"{printable(url)[:200]!r} is not an http or https url")
     from w3lib.url import safe_url_string  # here, not above: most urls never need it
@@ -36,6 +36,11 @@ def clean_url(url: str) -> str:
     if not _CLEAN.fullmatch(safe):
         raise ValueError(f"{printable(url)[:200]!r} has no host that can be asked")
     return safe
+
+
+def without_blanks(link: str) -> str:
+    """The link without blanks and control characters round it, and without line breaks and tabs in it (WHATWG)."""
+    return link.strip(_BLANKS).translate(_NO_BREAKS)
 
 
 def ascii_host(url: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -99,7 +100,7 @@ def run_sc(
     run = subprocess.run(
         sc_command(*words), cwd=folder, env=clean_env(**(env or {})), capture_output=True, text=True, timeout=TIMEOUT_S
     )
-    assert "Traceback" not in run.stdout + run.stderr, run.stderr
+    assert not re.search("^Traceback", run.stderr, re.M), run.stderr
     assert check is None or run.returncode == check, f"exit code {run.returncode}, not {check}: {run.stderr}"
     return run
 

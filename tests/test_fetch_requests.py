@@ -248,12 +248,12 @@ def test_what_curl_refuses_is_not_sent_by_us_either(project: Project, serve: Ser
 
 # ── replay ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-CREATE = """
+CREATE = r"""
 def create(base: str):
     yield base + "/plain"
     yield {"url": base + "/q?a[]=1&b={x}|y", "name": "brackets"}
     yield {"url": base + "/caf\u00e9 au lait?q=\u00f6#part", "name": "text"}
-    yield {"url": base + "/post", "name": "post", "data": "a=1&b=%26 \\"q\\" \\\\ \t\u00e9"}
+    yield {"url": base + "/post", "name": "post", "data": 'a=1&b=%26 "q" \\ \t\u00e9'}
     yield {"url": base + "/lines", "name": "lines", "data-raw": "a\nb\r\nc"}
     yield {"url": base + "/json", "name": "json", "json": '{"k": ["\u4f60", "\\n"]}'}
     yield {"url": base + "/get?x=1", "name": "get", "get": True, "data": ["a=1", "b=2"], "data-urlencode": "q=x y&z"}
