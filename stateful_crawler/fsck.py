@@ -71,13 +71,12 @@ def _tasks(workdir: Workdir) -> Iterator[Finding]:
                 yield Finding(
                     "left-in-working",
                     workdir.relative(path),
-                    "a run that did not end left it",
-                    "`sc crawl` takes it back",
+                    "a run that did not end left it; `sc crawl` takes it back",
                 )
             try:
                 task = workdir.read(state, name)
-            except FileNotFoundError:
-                continue
+            except (FileNotFoundError, PermissionError):
+                continue  # it has moved on; or `_strangers` tells of it
             except (OSError, TaskFileError) as error:
                 if state != "error":
                     yield Finding("unreadable", workdir.relative(path), str(error))

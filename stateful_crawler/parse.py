@@ -11,8 +11,9 @@ import concurrent.futures
 import multiprocessing
 import os
 import signal
+import sys
 from collections.abc import Callable
-from multiprocessing import forkserver, sharedctypes
+from multiprocessing import forkserver, resource_tracker, sharedctypes
 from typing import Any
 
 import pebble
@@ -38,6 +39,7 @@ class Parser:
         context = multiprocessing.get_context("forkserver")
         # Loaded once, in the server that all workers are forked from: lxml and parsel take 0.1 s.
         context.set_forkserver_preload(["stateful_crawler.worker"])
+        _start_quiet_tracker()
         _start_server()
         slots = workers * BATCHES_A_PROCESS
         self._places = sharedctypes.RawArray("i", slots)
@@ -189,6 +191,19 @@ def _start_server() -> None:
 
 def _hung(error: Exception) -> bool:
     return isinstance(error, concurrent.futures.TimeoutError) or getattr(error, "exitcode", None) == -signal.SIGALRM
+
+
+def _start_quiet_tracker() -> None:
+    """Start the process that tidies up after multiprocessing, told not to talk about it.
+
+    Without this, a crawl that is killed ends with its warning of "leaked semaphore objects" on the user's terminal.
+    """
+    quiet = "ignore::UserWarning:multiprocessing.resource_tracker"
+    sys.warnoptions.append(quiet)  # it gets our own -W options
+    try:
+        resource_tracker.ensure_running()
+    finally:
+        sys.warnoptions.remove(quiet)
 
 
 def _exit_words(error: Exception) -> str:

@@ -164,10 +164,8 @@ def _kind(parameter: inspect.Parameter) -> type:
     """
     annotation = parameter.annotation
     if isinstance(annotation, str):
-        named = (
-            kind for kind in (int, float, bool) for word in re.findall(r"\w+", annotation) if word == kind.__name__
-        )
-        return next(named, str)
+        words = re.findall(r"\w+", annotation)
+        return next((kind for kind in (int, float, bool) if kind.__name__ in words), str)
     return next((kind for kind in get_args(annotation) or (annotation,) if kind in (int, float, bool)), str)
 
 

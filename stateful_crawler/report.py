@@ -19,7 +19,7 @@ def status_of(workdir: Workdir, failing_runs: int) -> dict[str, Any]:
     error/ that failed in that many runs or more."""
     errors = Counter[str]()
     failing = []
-    for name in workdir.names("error"):
+    for name in workdir.names("error") if os.path.isdir(workdir.path("error", "", "")) else ():
         path = workdir.path("error", name)
         try:
             record = read_last_record(path)

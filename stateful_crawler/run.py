@@ -148,6 +148,7 @@ class _Run:
         self._waiting: list[tuple[float, int, Claim]] = []
         self._order = itertools.count()
         self._look_again = 0.0
+        self._unsaved = 0  # answers that have come and are not yet on the disk; each keeps its connection's place
         self._max_backlog = BACKLOG_A_WORKER * settings.workers
         if parser is not None:
             fetcher.watch(parser.wake_fd)
@@ -157,10 +158,14 @@ class _Run:
         next_tick = 0.0
         while not stop.requested:
             ended = self._fetcher.wait(self._pause_s())
-            # The next requests go out before the answers are saved: the server works while we write files.
-            dry = self._claim_more()
+            # Each answer that is saved makes room for a request: the server works while we save the others. Not all
+            # requests first: a kill would then cost those under way and as many answers that were not yet saved.
+            self._unsaved = len(ended)
             for claim, outcome in ended:
+                self._unsaved -= 1
                 self._fetched(claim, outcome)
+                self._claim_more()
+            dry = self._claim_more()
             self._hand_on_parsing()
             if dry and not self._in_hand and self._is_really_dry():
                 break
@@ -196,7 +201,7 @@ class _Run:
 
     def _has_room(self) -> bool:
         backlog = self._parser.backlog if self._parser else 0
-        return self._fetcher.room > 0 and backlog < self._max_backlog and len(self._waiting) < MAX_WAITING
+        return self._fetcher.room > self._unsaved and backlog < self._max_backlog and len(self._waiting) < MAX_WAITING
 
     def _begin(self, claim: Claim) -> None:
         """Send the task where it belongs: to the network, or past it if its page is whole."""
@@ -217,7 +222,7 @@ class _Run:
             self._fail(claim, Outcome("fetch", False, "config", str(error)))
 
     def _start_those_that_waited(self) -> None:
-        while self._waiting and self._fetcher.room > 0 and self._waiting[0][0] <= time.monotonic():
+        while self._waiting and self._fetcher.room > self._unsaved and self._waiting[0][0] <= time.monotonic():
             claim = heapq.heappop(self._waiting)[2]
             self._start(claim, _task(claim))
 

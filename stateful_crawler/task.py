@@ -205,7 +205,10 @@ def new_task(
     created: dict[str, Any] = {"v": 1, "created": utc_now(), "by": by}
     created |= {k: v for k, v in (("parent", parent), ("depth", depth), ("meta", dict(meta or {}))) if v}
     # "backslashreplace" can only meet lone surrogates, which JSON spells the same way.
-    record = json.dumps(created, ensure_ascii=False, allow_nan=False).encode("utf-8", "backslashreplace")
+    try:
+        record = json.dumps(created, ensure_ascii=False, allow_nan=False).encode("utf-8", "backslashreplace")
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"meta of task {name!r} can't be written as JSON: {error}") from None
     if len(record) > MAX_RECORD_BYTES:
         raise ValueError(f"meta of task {name!r} is over {MAX_RECORD_BYTES} bytes of JSON")
     return Task(name, url, output or f"html/{name}.html", options, (record.decode(),))

@@ -144,12 +144,13 @@ class Workdir:
     def counts(self) -> dict[str, int]:
         """Tasks in each state, pages and items, and `ignored`: other things that lie in the state directories.
 
-        Names with a leading dot are invisible here, as they are for ls.
+        Names with a leading dot are invisible here, as they are for ls. A folder that a person began by hand may lack a
+        directory: there is nothing in it.
         """
         counts = Counter[str]()
         for state in STATES:
             tasks = visible = 0
-            for entry in self._scan(state):
+            for entry in self._scan(state) if os.path.isdir(self._dirs[state]) else ():
                 if not entry.name.startswith("."):
                     visible += 1
                     tasks += _is_task(entry)
@@ -350,7 +351,7 @@ def _is_task(entry: os.DirEntry[str]) -> bool:
 
 
 def _visible_files(folder: str) -> Iterator[str]:
-    folders = [folder]
+    folders = [folder] if os.path.isdir(folder) else []
     while folders:
         with os.scandir(folders.pop()) as entries:
             for entry in entries:

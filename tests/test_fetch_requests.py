@@ -290,6 +290,7 @@ def test_huge_records_do_not_keep_curl_from_reading_the_task(project: Project, s
     for task in ("headers", "one"):
         project.put_url(task, f"{server.url}/{task}")
     crawl(project)
+    sent = by_task(server.requests)
     _append_traceback(project, "headers")
     for task in ("headers", "one"):
         data = project.path_of(task).read_bytes()
@@ -297,6 +298,7 @@ def test_huge_records_do_not_keep_curl_from_reading_the_task(project: Project, s
         record = project.records(task, "fetch")[-1]
         assert record["cut"] is True and ["Content-Type", "text/html"] in record["headers"]
         replay(project, task, page=project.page(task))
+    assert by_task(server.requests[2:]) == sent
     run = run_sc(project, "show", "headers", check=0)
     assert "Boom" in run.stdout and len(run.stdout) > 1000
 

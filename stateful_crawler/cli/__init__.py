@@ -141,7 +141,7 @@ def main() -> None:
         code = EXIT_USAGE
     except (click.Abort, KeyboardInterrupt):
         code = 130
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit):  # click makes the second of the first, with the code of an internal error
         code = _reader_went_away()
     except ScError as error:
         code = _tell(error, debug)

@@ -6,6 +6,7 @@ import contextlib
 import inspect
 import os
 import sys
+from collections.abc import Iterator
 from importlib import resources
 
 import click
@@ -37,10 +38,13 @@ def init(project: Project, folder: str) -> None:
         name: resources.files("stateful_crawler").joinpath("templates", name).read_text()
         for name in ("create.py", "parser.py")
     }
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        raise EnvironmentFault.from_os("can't make", folder, error) from error
     for name, text in (texts | {"sc.toml": _SC_TOML}).items():
         path = os.path.join(folder, name)
         try:
-            os.makedirs(folder, exist_ok=True)
             with open(path, "x", encoding="utf-8") as file:
                 file.write(text)
             word = "made"
@@ -56,6 +60,19 @@ def init(project: Project, folder: str) -> None:
         click.echo(f"try it: `sc site` in another terminal, then `{into}sc create 1 100 && sc crawl -c 10`", err=True)
 
 
+@contextlib.contextmanager
+def _plugins_talk() -> Iterator[None]:
+    """What a plugin prints goes to stderr, as does what its child processes print: stdout is for --json."""
+    kept = os.dup(1)
+    try:
+        os.dup2(2, 1)
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
 class _Create(click.Command):
     """`sc create --help` also tells what the user's create() wants."""
 
@@ -63,7 +80,7 @@ class _Create(click.Command):
         super().format_help_text(ctx, formatter)
         # With --help the other options are not yet parsed; the plugin of the project is the one that is meant.
         path = (ctx.default_map or {}).get("create") or os.path.join(os.getcwd(), "create.py")
-        with contextlib.suppress(PluginError), contextlib.redirect_stdout(sys.stderr):
+        with contextlib.suppress(PluginError), _plugins_talk():
             from stateful_crawler import plugins
 
             function = plugins.load(plugins.Plugin.read(path), "create")
@@ -92,7 +109,7 @@ def create(project: Project, arguments: tuple[str, ...], create: str | None, as_
         raise UsageError("there is no create.py here; `sc init` makes one, `-C examples/bookshop` uses an example's")
     workdir = Workdir(project.workdir).open()
     new = existing = 0
-    with contextlib.redirect_stdout(sys.stderr):  # what the plugin prints is talk
+    with _plugins_talk():
         for _, is_new in crawl.create_tasks(workdir, plugins.Plugin.read(path), arguments):
             new, existing = new + is_new, existing + (not is_new)
     if as_json:
