@@ -124,6 +124,7 @@ TRUNCATED = {
     # RFC 9112 section 8: a message whose headers have no end is incomplete, whatever came before.
     "inside-the-headers": Fault((b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n", CLOSE), "truncated"),
     "inside-a-header": Fault((b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX-A: 1", CLOSE), "truncated"),
+    "inside-the-headers-of-head": Fault((H200, CLOSE), "truncated", lines=("head",)),
     "inside-the-status-line": Fault((b"HTTP/1.1 20", CLOSE), "reset"),
     "nothing-at-all": Fault((CLOSE,), "reset"),
     "reset-at-once": Fault((RESET,), "reset"),

@@ -225,7 +225,7 @@ def _judge(transfer: _Transfer, code: int, message: str) -> Outcome:
     if code:
         outcome = verdict.failed(transfer.handle, code, message, facts, wait_s)
         return _with_header_value(outcome, headers)
-    if not transfer.size and not verdict.is_whole(transfer.header_lines):
+    if (not transfer.size or transfer.headers_are_body) and not verdict.is_whole(transfer.header_lines):
         return Outcome("fetch", False, "truncated", "the answer ended within its headers", facts)
     body = b"".join(transfer.chunks)
     aside = transfer.aside_path if transfer.aside >= 0 else None
@@ -260,7 +260,7 @@ def _facts(
     facts["url"] = url
     if headers:
         facts["headers"] = headers
-    facts["bytes"] = transfer.size or sum(map(len, transfer.chunks))  # of HEAD, what is saved is the headers
+    facts["bytes"] = transfer.size
     facts["seconds"] = round(handle.getinfo(pycurl.TOTAL_TIME), 3)
     return facts
 
