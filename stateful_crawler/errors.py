@@ -4,6 +4,7 @@ ScError
 ├── UsageError            the command, an option or sc.toml is wrong                 exit 2
 │   └── SettingsError     … in sc.toml, with file and line
 ├── TaskFileError         a task file that can't be read as one transfer             reason "config"
+│   └── LocalFileError    … that names a file that can't be read                     reason "io"
 ├── NameTaken             a name, or an output, that belongs to another task
 ├── PluginError           create.py or parser.py can't be loaded                     exit 5
 ├── WorkdirBusy           another run holds the workdir                              exit 6
@@ -46,6 +47,10 @@ class TaskFileError(ScError):
 
     def __str__(self) -> str:
         return f"{where(self.path, self.line)}: {self.problem}" + (f" ({self.hint})" if self.hint else "")
+
+
+class LocalFileError(TaskFileError):
+    """A file that a task names (its data, its certificate) and that can't be read."""
 
 
 class NameTaken(ScError):

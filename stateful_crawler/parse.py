@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import collections
 import concurrent.futures
-import multiprocessing
 import os
 import signal
 import sys
 from collections.abc import Callable
-from multiprocessing import forkserver, resource_tracker, sharedctypes
+from multiprocessing import forkserver, resource_tracker, sharedctypes, synchronize
+from multiprocessing.context import ForkServerContext
 from typing import Any
 
 import pebble
@@ -36,11 +36,10 @@ class Parser:
 
     def __init__(self, root: str, plugin: Plugin, *, workers: int, timeout_s: float) -> None:
         self._plugin, self._timeout_s = plugin, timeout_s
-        context = multiprocessing.get_context("forkserver")
+        context = self._context = _Context()
         # Loaded once, in the server that all workers are forked from: lxml and parsel take 0.1 s.
         context.set_forkserver_preload(["stateful_crawler.worker"])
-        _start_quiet_tracker()
-        _start_server()
+        _start_servers()
         slots = workers * BATCHES_A_PROCESS
         self._places = sharedctypes.RawArray("i", slots)
         self._free = list(range(slots))
@@ -174,15 +173,30 @@ class Parser:
         return Outcome("parse", False, "timeout-parse", f"parse() took over {self._timeout_s:g} s")
 
 
-def _start_server() -> None:
-    """Start the server that workers are forked from; it imports nothing from the folder that we stand in.
+class _Context(ForkServerContext):
+    """Keeps the pool's locks as long as itself. The pool drops them before it ends its processes: one that is still
+    starting would not find them and show a traceback."""
 
-    Without this a json.py or signal.py that lies there takes the place of the standard library's. A worker takes the
-    variable out again (`worker.set_up`), for the programs that the user's code may start.
+    def __init__(self) -> None:
+        self._kept: list[object] = []
+
+    def RLock(self) -> synchronize.RLock:  # noqa: N802 - its base's name
+        lock = super().RLock()
+        self._kept.append(lock)
+        return lock
+
+
+def _start_servers() -> None:
+    """Start multiprocessing's own processes: the one that workers are forked from, and the one that tidies up.
+
+    They must import nothing from the folder that we stand in: a json.py or signal.py that lies there would take the
+    place of the standard library's. A worker takes the variable out again (`worker.set_up`), for the programs that the
+    user's code may start.
     """
     before = os.environ.get(worker.SAFE_PATH)
     os.environ[worker.SAFE_PATH] = before or worker.OURS
     try:
+        _start_quiet_tracker()
         forkserver.ensure_running()
     finally:
         if before is None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from stateful_crawler import retries
-from stateful_crawler.errors import NameTaken, TaskFileError, printable
+from stateful_crawler.errors import LocalFileError, NameTaken, TaskFileError, printable
 from stateful_crawler.fetch import Fetcher, Limits
 from stateful_crawler.pages import Pages
 from stateful_crawler.plugins import Plugin
@@ -219,7 +219,8 @@ class _Run:
             self._pages.check_output(task)
             self._fetcher.start(claim, task)
         except TaskFileError as error:
-            self._fail(claim, Outcome("fetch", False, "config", str(error)))
+            reason: Reason = "io" if isinstance(error, LocalFileError) else "config"
+            self._fail(claim, Outcome("fetch", False, reason, str(error)))
 
     def _start_those_that_waited(self) -> None:
         while self._waiting and self._fetcher.room > self._unsaved and self._waiting[0][0] <= time.monotonic():

@@ -4,32 +4,34 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Serve
 from helpers import Project, clean_env, run_sc, sc_command
 from servers import FaultServer, ok
 from workdir_helpers import minding_modes
 
+from stateful_crawler.fsck import Finding, check, mend
 from stateful_crawler.workdir import STATES, Workdir
 
 DAMAGE = 9
 PARSER = "def parse(page):\n    yield {'name': page.name}\n"
 
 
-@pytest.fixture
-def server(serve: Serve) -> FaultServer:
-    return serve({"*": ok("<p>page</p>")})
+@pytest.fixture(scope="module")
+def server() -> Iterator[FaultServer]:
+    with FaultServer({"*": ok("<p>page</p>")}) as server:
+        yield server
 
 
-@pytest.fixture
-def crawled(project: Project, server: FaultServer) -> Project:
+@pytest.fixture(scope="module")
+def original(server: FaultServer, tmp_path_factory: pytest.TempPathFactory) -> Project:
     """Tasks that went well, one of them with an output of its own, and one that failed; pages and items are there."""
-    server.on("/bad", ok("no")[0][:20])  # type: ignore[index, arg-type]
+    project = Project(tmp_path_factory.mktemp("fsck") / "original")
     (project.folder / "parser.py").write_text(PARSER)
     project.put_url("1", f"{server.url}/1")
     project.put_url("2", f"{server.url}/2", 'output = "html/sub/two.htm"')
@@ -39,12 +41,30 @@ def crawled(project: Project, server: FaultServer) -> Project:
     return project
 
 
-def findings(project: Project, *words: str, check: int) -> dict[str, list[dict[str, Any]]]:
-    """kind -> what `sc fsck --json` tells of it."""
-    told: dict[str, list[dict[str, Any]]] = {}
-    for finding in json.loads(run_sc(project, "fsck", "--json", *words, check=check).stdout):
-        assert set(finding) == {"kind", "path", "detail", "mend", "mended"}
-        told.setdefault(finding["kind"], []).append(finding)
+@pytest.fixture
+def crawled(original: Project, tmp_path: Path) -> Project:
+    """A copy of it, to do harm to."""
+    shutil.copytree(original.folder, tmp_path / "project", symlinks=True)
+    project = Project.__new__(Project)
+    project.folder, project.written = tmp_path / "project", original.written
+    project.workdir = project.folder / "workdir"
+    return project
+
+
+def findings(project: Project, *, fix: bool = False) -> dict[str, list[Finding]]:
+    """kind -> what is wrong; with `fix` only what was not mended."""
+    workdir = Workdir(str(project.workdir)).open()
+    told: dict[str, list[Finding]] = {}
+    for finding in list(check(workdir)):
+        if not (fix and mend(workdir, finding)):
+            told.setdefault(finding.kind, []).append(finding)
+    return told
+
+
+def told_as_json(project: Project, *words: str, check: int) -> list[dict[str, Any]]:
+    """What `sc fsck --json` tells."""
+    told: list[dict[str, Any]] = json.loads(run_sc(project, "fsck", "--json", *words, check=check).stdout)
+    assert all(set(finding) == {"kind", "path", "detail", "mend", "mended"} for finding in told)
     return told
 
 
@@ -120,11 +140,11 @@ def leave_half_of_items(p: Project) -> None:
 
 
 def drop_a_page(p: Project) -> None:
-    (p.workdir / "html" / "9.html").write_bytes(b"whose?")
+    (p.workdir / "html" / "8.html").write_bytes(b"whose?")
 
 
 def drop_items(p: Project) -> None:
-    (p.workdir / "parsed" / "9.jsonl").write_bytes(b"{}\n")
+    (p.workdir / "parsed" / "8.jsonl").write_bytes(b"{}\n")
 
 
 Harm = Callable[[Project], None]
@@ -143,8 +163,8 @@ LEFT: list[tuple[Harm, str, str, bool]] = [
     (too_large, "unreadable", "origin/9.conf", False),
     (drop_a_stranger, "not-a-task", "success/notes.txt", False),
     (drop_a_link, "not-a-task", "origin/9.conf", False),
-    (drop_a_page, "page-without-task", "html/9.html", False),
-    (drop_items, "orphan-items", "parsed/9.jsonl", False),
+    (drop_a_page, "page-without-task", "html/8.html", False),
+    (drop_items, "orphan-items", "parsed/8.jsonl", False),
 ]
 
 
@@ -154,21 +174,19 @@ def test_each_kind_is_found_and_nothing_is_touched(
 ) -> None:
     harm(crawled)
     before = listing(crawled)
-    told = findings(crawled, check=DAMAGE if damage else 0)
-    assert {kind: [finding["path"] for finding in told[kind]] for kind in told} == {kind: [path]}
-    assert told[kind][0]["detail"] and told[kind][0]["mended"] is False
-    line = run_sc(crawled, "fsck", check=DAMAGE if damage else 0).stdout
-    assert line.startswith(f"{path}: {kind}: ") and line.count("\n") == 1
+    told = findings(crawled)
+    assert {kind: [finding.path for finding in told[kind]] for kind in told} == {kind: [path]}
+    (finding,) = told[kind]
+    assert finding.detail and finding.is_damage == damage
     assert listing(crawled) == before
 
 
 @pytest.mark.parametrize(("harm", "kind", "path", "damage"), MENDED)
 def test_what_takes_no_guessing_is_mended(crawled: Project, harm: Harm, kind: str, path: str, damage: bool) -> None:
     harm(crawled)
-    (promised,) = findings(crawled, check=DAMAGE if damage else 0)[kind]
-    (finding,) = findings(crawled, "--fix", check=0)[kind]
-    assert promised["mend"] and finding["mended"] is True
-    assert findings(crawled, check=0) == {}
+    assert all(finding.mend for finding in findings(crawled)[kind])
+    assert findings(crawled, fix=True) == {}
+    assert findings(crawled) == {}
     assert set(crawled.states()) == {"1", "2", "bad"}
 
 
@@ -178,9 +196,38 @@ def test_where_a_person_must_decide_nothing_is_touched(
 ) -> None:
     harm(crawled)
     before = listing(crawled)
-    (finding,) = findings(crawled, "--fix", check=DAMAGE if damage else 0)[kind]
-    assert (finding["mend"], finding["mended"]) == ("", False)
+    (finding,) = findings(crawled, fix=True)[kind]
+    assert finding.mend == ""
     assert listing(crawled) == before
+
+
+# ── the command ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_damage_ends_with_9_until_it_is_mended(crawled: Project) -> None:
+    lose_page(crawled)
+    run = run_sc(crawled, "fsck", check=DAMAGE)
+    assert run.stdout.startswith("success/1.conf: no-page: html/1.html is not there (--fix would: ")
+    assert run.stdout.count("\n") == 1
+    (finding,) = told_as_json(crawled, check=DAMAGE)
+    assert (finding["kind"], finding["path"], finding["mended"]) == ("no-page", "success/1.conf", False)
+    (finding,) = told_as_json(crawled, "--fix", check=0)
+    assert finding["mended"] is True
+    assert told_as_json(crawled, check=0) == []
+
+
+def test_what_is_only_worth_knowing_ends_with_0(crawled: Project) -> None:
+    drop_a_stranger(crawled)
+    leave_in_working(crawled)
+    run = run_sc(crawled, "fsck", check=0)
+    assert "success/notes.txt: not-a-task: " in run.stdout
+    assert "working/9.conf: left-in-working: " in run.stdout and "--fix" not in run.stdout
+
+
+def test_damage_that_a_person_must_look_at_ends_with_9_also_with_fix(crawled: Project) -> None:
+    copy_that_says_more(crawled)
+    (finding,) = told_as_json(crawled, "--fix", check=DAMAGE)
+    assert (finding["kind"], finding["mended"]) == ("two-states", False)
 
 
 # ── what comes after ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -189,8 +236,9 @@ def test_where_a_person_must_decide_nothing_is_touched(
 def test_a_lost_page_is_fetched_again_after_the_fix(crawled: Project, server: FaultServer) -> None:
     lose_page(crawled)
     run_sc(crawled, "fsck", "--fix", check=0)
+    before = server.count()
     run_sc(crawled, "crawl", check=0)
-    assert (server.count("/1"), server.count("/2")) == (2, 1)
+    assert server.count() == before + 1 and server.requests[-1].target == "/1"
     assert crawled.page("1") == b"<p>page</p>"
     run_sc(crawled, "fsck", check=0)
 
@@ -198,8 +246,9 @@ def test_a_lost_page_is_fetched_again_after_the_fix(crawled: Project, server: Fa
 def test_lost_items_are_parsed_again_after_the_fix_without_a_request(crawled: Project, server: FaultServer) -> None:
     lose_items(crawled)
     run_sc(crawled, "fsck", "--fix", check=0)
+    before = server.count()
     run_sc(crawled, "crawl", check=0)
-    assert server.count("/1") == 1
+    assert server.count() == before
     assert json.loads((crawled.workdir / "parsed" / "1.jsonl").read_text()) == {"name": "1"}
     run_sc(crawled, "fsck", check=0)
 
@@ -212,9 +261,8 @@ def test_a_name_in_two_states_is_told_once(project: Project, first: str, second:
     Workdir(str(project.workdir)).open()
     for state in (first, second):
         (project.workdir / state / "1.conf").write_text(f'url = "http://127.0.0.1:9/"\n# {state}\n')
-    told = findings(project, check=DAMAGE)["two-states"]
-    assert len(told) == 1
-    assert {told[0]["path"].split("/")[0], told[0]["detail"].rstrip("/").split()[-1]} == {first, second}
+    (finding,) = findings(project)["two-states"]
+    assert {finding.path.split("/")[0], finding.detail.rstrip("/").split()[-1]} == {first, second}
 
 
 def test_much_at_once_is_all_told_and_what_can_be_is_mended(crawled: Project) -> None:
@@ -222,11 +270,11 @@ def test_much_at_once_is_all_told_and_what_can_be_is_mended(crawled: Project) ->
     for harm in harms:
         harm(crawled)
     kinds = {"no-items", "no-page", "two-states", "left-in-working", "not-a-task", "page-without-task"}
-    assert set(findings(crawled, check=DAMAGE)) == kinds
+    assert set(findings(crawled)) == kinds
     # The twin is removed first, so that there is room in origin/ for the task whose items are lost.
-    told = findings(crawled, "--fix", check=0)
-    assert {kind for kind in told if told[kind][0]["mended"]} == {"no-items", "no-page", "two-states"}
-    assert set(findings(crawled, check=0)) == kinds - {"no-items", "no-page", "two-states"}
+    left = kinds - {"no-items", "no-page", "two-states"}
+    assert set(findings(crawled, fix=True)) == left
+    assert set(findings(crawled)) == left
 
 
 # ── where it can't work ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -261,5 +309,4 @@ def test_odd_names_are_shown_and_do_not_write_on_the_terminal(crawled: Project, 
     Path(crawled.workdir, "html", f"{name}.html").write_bytes(b"whose?")
     run = run_sc(crawled, "fsck", check=0)
     assert run.stdout.count("\n") == 1 and "\x1b" not in run.stdout and "page-without-task" in run.stdout
-    (finding,) = findings(crawled, check=0)["page-without-task"]
-    assert finding["path"] == f"html/{name}.html"
+    assert [finding["path"] for finding in told_as_json(crawled, check=0)] == [f"html/{name}.html"]

@@ -130,9 +130,8 @@ class Fetcher:
                 f"working/{task.name}.conf", None, f"libcurl refuses an option: {error.args[-1]}"
             ) from None
         except TaskFileError as error:
-            raise TaskFileError(
-                error.path or f"working/{task.name}.conf", error.line, error.problem, error.hint
-            ) from None
+            path = error.path or f"working/{task.name}.conf"
+            raise type(error)(path, error.line, error.problem, error.hint) from None
         transfer = _Transfer(claim, task, handle, self._limits.max_body_bytes, self._page_aside(task.name))
         transfer.headers_are_body = head
         handle.setopt(pycurl.HEADERFUNCTION, transfer.header_lines.append)

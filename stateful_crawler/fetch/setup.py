@@ -16,12 +16,14 @@ from urllib.parse import quote_plus
 import pycurl
 
 from stateful_crawler.curlconfig import Option
-from stateful_crawler.errors import EnvironmentFault, TaskFileError, printable
+from stateful_crawler.errors import EnvironmentFault, LocalFileError, TaskFileError, printable
 from stateful_crawler.files import read_regular
 from stateful_crawler.task import USER_AGENT, Task
 from stateful_crawler.urls import ascii_host
 
 MAX_REDIRECTS = 50
+# To curl 0 means no limit at all; here a server that falls silent must not hold a connection for ever.
+LONGEST_S = 86_400.0
 MAX_DATA_FILE_BYTES = 64 * 1024 * 1024
 HTTP_ONLY = pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS
 _PROTOCOLS = {"http": pycurl.PROTO_HTTP, "https": pycurl.PROTO_HTTPS, "all": HTTP_ONLY}
@@ -166,7 +168,7 @@ def _text(constant: int) -> _Reader:
 
 def _milliseconds(constant: int) -> _Reader:
     def read(plan: _Plan, value: str | bool) -> None:
-        plan.settings.append((constant, min(int(float(value) * 1000), 2**31 - 1)))
+        plan.settings.append((constant, int(min(float(value) or LONGEST_S, LONGEST_S) * 1000)))
 
     return read
 
@@ -212,7 +214,7 @@ def _insecure(plan: _Plan, value: str | bool) -> None:
 def _cacert(plan: _Plan, value: str | bool) -> None:
     path = os.path.join(plan.root, str(value))
     if not os.path.isfile(path):
-        raise TaskFileError("", None, f"cacert {printable(str(value))} is not there", "paths start from the workdir")
+        raise LocalFileError("", None, f"cacert {printable(str(value))} is not there", "paths start from the workdir")
     plan.settings.append((pycurl.CAINFO, os.fsencode(path)))
 
 
@@ -357,7 +359,7 @@ def _read_data_file(path: str, root: str, name: str) -> bytes:
     try:
         return read_regular(_inside(path, root, name), MAX_DATA_FILE_BYTES)
     except OSError as error:
-        raise TaskFileError(
+        raise LocalFileError(
             where, None, f"can't read {printable(path)}: {error.strerror}", "paths start from the workdir"
         ) from error
 
