@@ -202,7 +202,8 @@ def only_one(path: str) -> Iterator[bool]:
         yield False
         return
     except OSError as error:
-        hint = "remove what stands there and start again" if error.errno in (errno.EISDIR, errno.ELOOP) else ""
+        ours_to_remove = error.errno in (errno.EISDIR, errno.ELOOP, errno.EACCES)
+        hint = "remove what stands there and start again" if ours_to_remove else ""
         raise EnvironmentFault.from_os("can't lock", path, error, hint) from error
     try:
         yield True

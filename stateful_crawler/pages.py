@@ -62,27 +62,8 @@ class Pages:
     def check_output(self, task: Task) -> None:
         """Raise TaskFileError unless the page would be saved under html/, by plain names, through no link."""
         output = task.output
-        if output is None or output == f"html/{task.name}.html":
-            return
-        parts = output.split("/")
-        if parts[0] != "html" or len(parts) < 2 or any(not part or part.startswith(".") for part in parts):
-            raise TaskFileError(
-                f"working/{task.name}.conf",
-                None,
-                f'output "{printable(output)}" lies outside html/',
-                "write html/NAME.html",
-            )
-        if any(len(os.fsencode(part)) > MAX_STEM_BYTES for part in parts) or len(output) > MAX_OUTPUT_LENGTH:
-            raise TaskFileError(
-                f"working/{task.name}.conf", None, "the output's name is too long", "200 bytes fit everywhere"
-            )
-        folder = self._workdir.root
-        for part in parts[:-1]:
-            folder = os.path.join(folder, part)
-            if part is not parts[0] and os.path.islink(folder):
-                raise TaskFileError(
-                    f"working/{task.name}.conf", None, f"{self._workdir.relative(folder)} is a symbolic link"
-                )
+        if output is not None and output != f"html/{task.name}.html" and (wrong := self._wrong_with(output)):
+            raise TaskFileError(f"working/{task.name}.conf", None, *wrong)
 
     def publish(self, task: Task, outcome: Outcome) -> None:
         """Put the page of a good transfer under its final name; NameTaken where that is another task's page.
@@ -137,6 +118,24 @@ class Pages:
             files.publish(self.items_aside(name), self.items_path(name))
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _wrong_with(self, output: str) -> tuple[str, str] | None:
+        """Why a page can't be saved there, and what to do instead."""
+        parts = output.split("/")
+        if parts[0] != "html" or len(parts) < 2 or any(not part or part.startswith(".") for part in parts):
+            return f'output "{printable(output)}" lies outside html/', "write html/NAME.html"
+        if any(len(os.fsencode(part)) > MAX_STEM_BYTES for part in parts) or len(output) > MAX_OUTPUT_LENGTH:
+            return "the output's name is too long", "200 bytes fit everywhere"
+        path = self._workdir.path("html", "", "")
+        for folder in parts[1:-1]:
+            path = os.path.join(path, folder)
+            shown = printable(self._workdir.relative(path))
+            if os.path.islink(path):
+                return f"{shown} is a symbolic link", "html/ itself may be one"
+            if os.path.ismount(path):
+                # A page is renamed to its name, and no rename leads from one file system to another.
+                return f"{shown} is a file system of its own", "html/ itself may be one"
+        return None
 
     def _make_folder(self, task: Task, aside: str) -> None:
         """The folder that the output names below html/; NameTaken where a page has that name."""

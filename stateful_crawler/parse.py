@@ -11,6 +11,7 @@ import concurrent.futures
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable
 from multiprocessing import forkserver, resource_tracker, sharedctypes, synchronize
 from multiprocessing.context import ForkServerContext
@@ -29,6 +30,8 @@ BATCHES_A_PROCESS = 2
 NOT_BEGUN = -1
 # The kernel's timer ends a page that hangs; this is for one whose code has switched that timer off.
 BACKSTOP_S = 10.0
+
+_Future = concurrent.futures.Future[list[Outcome]]
 
 
 class Parser:
@@ -51,7 +54,9 @@ class Parser:
         )
         self._waiting: collections.deque[Claim] = collections.deque()
         self._batches: dict[int, list[Claim]] = {}
-        self._ended: collections.deque[tuple[int, concurrent.futures.Future[list[Outcome]]]] = collections.deque()
+        self._under_way: dict[int, _Future] = {}
+        self._deadlines: dict[int, float] = {}
+        self._ended: collections.deque[tuple[int, _Future]] = collections.deque()
         self._stillborn = 0
         self._doubtful: set[str] = set()
         self.wake_fd, self._wake = os.pipe()
@@ -61,7 +66,7 @@ class Parser:
     def check(self) -> str:
         """Load the plugin in a process; the digest of its code. Raises PluginError where it can't be loaded."""
         try:
-            digest: str = self._pool.schedule(worker.check, timeout=self._timeout_s + BACKSTOP_S).result()
+            digest: str = self._pool.schedule(worker.check).result(self._timeout_s + BACKSTOP_S)
         except (concurrent.futures.TimeoutError, pebble.ProcessExpired) as error:
             took = f"it took over {self._timeout_s:g} s"
             why = took if _hung(error) else f"the process ended with {_exit_words(error)}"
@@ -87,11 +92,14 @@ class Parser:
     def done(self) -> list[tuple[Claim, Outcome]]:
         """The outcomes since the last call; raises EnvironmentFault where the machine failed a process."""
         self._drain()
+        self._cancel_the_stuck()
         outcomes: list[tuple[Claim, Outcome]] = []
         while self._ended:
             place, future = self._ended.popleft()
             claims = self._batches.pop(place)
             self._free.append(place)
+            del self._under_way[place]
+            self._deadlines.pop(place, None)
             outcomes += self._collect(place, claims, future)
         return outcomes
 
@@ -114,15 +122,14 @@ class Parser:
         place = self._free.pop()
         self._places[place] = NOT_BEGUN
         self._batches[place] = claims
-        limit_s = self._timeout_s * len(claims) + BACKSTOP_S
         names = [claim.name for claim in claims]
-        future = self._pool.schedule(worker.parse_batch, args=[place, names], timeout=limit_s)
+        future = self._under_way[place] = self._pool.schedule(worker.parse_batch, args=[place, names])
         future.add_done_callback(self._note_end(place))
 
     def _note_end(self, place: int) -> Callable[[Any], None]:
         """Runs in pebble's thread: leave the future for the crawl's thread and wake it."""
 
-        def note(future: concurrent.futures.Future[list[Outcome]]) -> None:
+        def note(future: _Future) -> None:
             self._ended.append((place, future))
             try:
                 os.write(self._wake, b".")
@@ -131,6 +138,19 @@ class Parser:
 
         return note
 
+    def _cancel_the_stuck(self) -> None:
+        """End batches that run far longer than they may.
+
+        By our clock and not by pebble's own time limit: that goes by the clock on the wall, and where it is put forward
+        by an hour all that is being parsed would have taken an hour.
+        """
+        now = time.monotonic()
+        for place, future in list(self._under_way.items()):
+            if future.running():
+                limit_s = self._timeout_s * len(self._batches[place]) + BACKSTOP_S
+                if now > self._deadlines.setdefault(place, now + limit_s):
+                    future.cancel()
+
     def _drain(self) -> None:
         try:
             while os.read(self.wake_fd, 4096):
@@ -138,12 +158,10 @@ class Parser:
         except BlockingIOError:
             return
 
-    def _collect(
-        self, place: int, claims: list[Claim], future: concurrent.futures.Future[list[Outcome]]
-    ) -> list[tuple[Claim, Outcome]]:
+    def _collect(self, place: int, claims: list[Claim], future: _Future) -> list[tuple[Claim, Outcome]]:
         try:
             outcomes = future.result()
-        except (concurrent.futures.TimeoutError, pebble.ProcessExpired) as error:
+        except (concurrent.futures.CancelledError, pebble.ProcessExpired) as error:
             died = Outcome("parse", False, "crash-parse", f"the parser's process ended with {_exit_words(error)}")
             return self._charge(place, claims, self._too_long() if _hung(error) else died)
         self._stillborn = 0
@@ -191,20 +209,24 @@ def _start_servers() -> None:
 
     They must import nothing from the folder that we stand in: a json.py or signal.py that lies there would take the
     place of the standard library's. A worker takes the variable out again (`worker.set_up`), for the programs that the
-    user's code may start.
+    user's code may start. And the end of a terminal must not end them: the crawl decides. Without that the one that
+    tidies up is missed, and started anew with a warning and a traceback.
     """
     before = os.environ.get(worker.SAFE_PATH)
     os.environ[worker.SAFE_PATH] = before or worker.OURS
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})  # it goes over to what is started now
     try:
         _start_quiet_tracker()
         forkserver.ensure_running()
     finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         if before is None:
             del os.environ[worker.SAFE_PATH]
 
 
 def _hung(error: Exception) -> bool:
-    return isinstance(error, concurrent.futures.TimeoutError) or getattr(error, "exitcode", None) == -signal.SIGALRM
+    stuck = (concurrent.futures.TimeoutError, concurrent.futures.CancelledError)
+    return isinstance(error, stuck) or getattr(error, "exitcode", None) == -signal.SIGALRM
 
 
 def _start_quiet_tracker() -> None:

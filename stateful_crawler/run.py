@@ -166,7 +166,8 @@ class _Run:
                 self._fetched(claim, outcome)
                 self._claim_more()
             dry = self._claim_more()
-            self._hand_on_parsing()
+            if not stop.requested:  # what a signal to the whole group did to a worker is for the wind-down to judge
+                self._hand_on_parsing()
             if dry and not self._in_hand and self._is_really_dry():
                 break
             if (now := time.monotonic()) >= next_tick:

@@ -288,11 +288,10 @@ def _read_record(text: str) -> Record | None:
 
 def _fit(facts: Mapping[str, Any]) -> bytes:
     """JSON that makes a line of at most 64 KiB: what is longest gives way first, and `cut` says so."""
-    limit = MAX_RECORD_BYTES - len(RECORD) - 1
     data = _json(facts)
-    for shorter in _cuts(facts) if len(data) > limit else ():
+    for shorter in _cuts(facts) if len(data) > MAX_RECORD_BYTES else ():
         data = _json(shorter | {"cut": True})
-        if len(data) <= limit:
+        if len(data) <= MAX_RECORD_BYTES:
             break
     return data
 

@@ -35,7 +35,7 @@ MAX_STEM_BYTES = 240
 
 # What the machine says when the folder as a whole can't be written any more: the run stops, no task is to blame.
 _MACHINE_FAULTS = frozenset(
-    {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EMFILE}
+    {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EMFILE, errno.ENOENT}
 )
 
 
@@ -86,7 +86,8 @@ class Workdir:
             except OSError as error:
                 raise EnvironmentFault.from_os("can't make", path, error) from error
             if not os.access(path, os.W_OK | os.X_OK):
-                raise EnvironmentFault("can't write in", path, errno.EACCES)
+                read_only = os.statvfs(path).f_flag & os.ST_RDONLY
+                raise EnvironmentFault("can't write in", path, errno.EROFS if read_only else errno.EACCES)
         if len({os.stat(self._dirs[state]).st_dev for state in STATES}) > 1:
             raise EnvironmentFault(
                 "the states lie on different file systems:", self.root, hint="a move must be a rename"
@@ -207,7 +208,7 @@ class Workdir:
             if claim.fd >= 0:
                 files.write_all(claim.fd, b"\n" + line if claim.torn else line)
             else:
-                files.append_line(claim.path, line)
+                self._append(claim.path, line)
         claim.torn = False
 
     def rest(self, claim: Claim) -> None:
@@ -260,6 +261,13 @@ class Workdir:
         """A missing target directory gives the same errno as a task that has gone; tell them apart."""
         if not os.path.isdir(self._dirs[folder]):
             raise EnvironmentFault("the directory has gone:", self._dirs[folder], hint="make it again, then `sc crawl`")
+
+    def _append(self, path: str, line: bytes) -> None:
+        """Append to a task that may not be there any more: a person who took it out of working/ has it as it was."""
+        try:
+            files.append_line(path, line)
+        except FileNotFoundError:
+            self._must_exist("working")
 
     def _withdrawn_as_twin(self, name: str, ours: int) -> bool:
         """Take our new task back where its name has come up in another state.

@@ -43,6 +43,13 @@ def sc_json(project: Project | Path, *words: str, check: int | None = 0) -> Any:
     return json.loads(sc(project, *words, "--json", check=check).stdout)
 
 
+class Found(Project):
+    """A project that `sc` itself has made."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.workdir, self.written = folder, folder / "workdir", {}
+
+
 def plugin(project: Project, text: str, name: str = "parser.py") -> str:
     """Write a plugin, indented as it stands in the test; its text as written."""
     source = dedent(text).lstrip("\n")

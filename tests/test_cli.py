@@ -170,22 +170,35 @@ def test_what_fails_is_named_with_v(project: Project, serve: Serve) -> None:
     assert "failed: bad: http" in sc(project, "retry", "bad", env={"SC_VERBOSE": "1"}, check=3).stderr
 
 
-def test_a_request_whose_outcome_is_unknown_is_named_with_v(project: Project, serve: Serve) -> None:
-    """It fails before the run's first tick, or after its last."""
+def test_what_fails_before_the_run_begins_is_named_with_v(project: Project) -> None:
     project.put_url("post", "http://127.0.0.1:1/", 'data = "x"')
     (project.workdir / "working").mkdir()
     (project.workdir / "origin" / "post.conf").rename(project.workdir / "working" / "post.conf")
     assert "failed: post: unknown-outcome: " in sc(project, "-v", "crawl", check=3).stderr
+
+
+def test_what_fails_when_the_run_is_over_is_named_with_v(
+    project: Project, serve: Serve, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """In this process, where the 8 s that a stopped run gives its transfers can be fewer."""
     go = threading.Event()
     server = serve({"/held": (hold(go),)})
     project.put_url("held", f"{server.url}/held", 'data = "x"')
-    with started(project, "-v", "crawl") as run:
+    monkeypatch.setattr("stateful_crawler.run.WIND_DOWN_S", 0.1)
+    monkeypatch.setattr(sys, "argv", ["sc", "-v", "-C", str(project.folder), "crawl"])
+    monkeypatch.chdir(project.folder)
+
+    def stop() -> None:
         server.wait_for("/held")
-        run.send_signal(signal.SIGTERM)
-        assert run.stderr
-        said = run.stderr.read()
-    assert "failed: held: unknown-outcome: " in said
-    assert run.returncode == 143
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    stopper = threading.Thread(target=stop)
+    stopper.start()
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    stopper.join()
+    assert end.value.code == 143
+    assert "failed: held: unknown-outcome: " in capfd.readouterr().err
 
 
 def test_a_traceback_is_shown_with_debug_only(project: Project) -> None:

@@ -44,10 +44,9 @@ def original(server: FaultServer, tmp_path_factory: pytest.TempPathFactory) -> P
 @pytest.fixture
 def crawled(original: Project, tmp_path: Path) -> Project:
     """A copy of it, to do harm to."""
-    shutil.copytree(original.folder, tmp_path / "project", symlinks=True)
-    project = Project.__new__(Project)
-    project.folder, project.written = tmp_path / "project", original.written
-    project.workdir = project.folder / "workdir"
+    project = Project(tmp_path / "project")
+    shutil.copytree(original.folder, project.folder, dirs_exist_ok=True)
+    project.written = original.written
     return project
 
 

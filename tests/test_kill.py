@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +12,7 @@ from pathlib import Path
 import pytest
 from helpers import Project, run_sc
 from servers import FaultServer, Part, Request, Wire, ok
-from workdir_helpers import Started, hidden, session, started_sc
+from workdir_helpers import Started, assert_all_end, hidden, session, started_sc
 
 from stateful_crawler.task import new_task
 from stateful_crawler.workdir import Workdir
@@ -197,23 +196,7 @@ def test_no_worker_outlives_a_killed_crawl(project: Project, site: Site, code: s
         assert len(session(started.pid)) > 2
         started.process.kill()
         started.ended()
-        assert all_end(started.pid), "still alive: " + ", ".join(map(command_of, session(started.pid)))
-
-
-def all_end(leader: int) -> bool:
-    """Whether every process of the session ends within some seconds."""
-    for _ in range(1000):
-        if not session(leader):
-            return True
-        time.sleep(0.01)  # nothing else tells: they are no children of ours
-    return False
-
-
-def command_of(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()[:200]
-    except OSError:
-        return "one that has just ended"
+        assert_all_end(started.pid)
 
 
 def test_a_kill_during_the_parse_costs_no_request(project: Project, site: Site) -> None:

@@ -1,4 +1,4 @@
-"""Whatever the user's parser does costs the page that it was at, never more; its items are JSON, its links are tasks."""
+"""Whatever a parser does costs the page that it was at, never more; its items are JSON, its links are tasks."""
 
 from __future__ import annotations
 
@@ -140,6 +140,8 @@ def test_a_parser_that_hangs_or_dies_costs_one_task(project: Project, serve: Ser
         assert project.page(name) == TWO.encode()
     for name in HARMLESS:
         assert items(project, name) == TWO_ITEMS
+    sc(project, "crawl")
+    assert not list((project.workdir / "parsed").glob(".*"))  # what the dead left aside is swept by the next run
 
 
 BLOCKS = {
@@ -222,7 +224,10 @@ GIVES: dict[str, tuple[str, list[Any]]] = {
     "a-tuple": ("({'a': 1}, {'a': 2})", [{"a": 1}, {"a": 2}]),
     "a-map": ("map(lambda n: {'a': n}, [1, 2])", [{"a": 1}, {"a": 2}]),
     "a-dataclass": ("Book('x')", [{"title": "x", "price": 1.5, "tags": []}]),
-    "dataclasses": ("[Shop('s', Book('x', 2, ['t']))]", [{"name": "s", "best": {"title": "x", "price": 2, "tags": ["t"]}}]),
+    "dataclasses": (
+        "[Shop('s', Book('x', 2, ['t']))]",
+        [{"name": "s", "best": {"title": "x", "price": 2, "tags": ["t"]}}],
+    ),
     "ordered": ("[collections.OrderedDict(b=1, a=2)]", [{"b": 1, "a": 2}]),
     "all-kinds": (
         "{'s': '', 'i': -1, 'f': 0.5, 't': True, 'f2': False, 'n': None, 'l': [1, [2]], 'd': {'x': {'y': []}}}",
@@ -232,8 +237,11 @@ GIVES: dict[str, tuple[str, list[Any]]] = {
         "{'c': Colour.RED, 'h': Level.HIGH, 'p': Point(1, 2), 'm': types.MappingProxyType({'a': 1})}",
         [{"c": "red", "h": 3, "p": [1, 2], "m": {"a": 1}}],
     ),
-    "unicode": ("{'é': '中文 😀 \\x00 \\u2028 \\n \"'}", [{"é": "中文 😀 \x00 \u2028 \n \""}]),
-    "numbers": ("{'big': 2 ** 64, 'huge': 10 ** 4000, 'small': 5e-324}", [{"big": 2**64, "huge": 10**4000, "small": 5e-324}]),
+    "unicode": ("{'é': '中文 😀 \\x00 \\u2028 \\n \"'}", [{"é": '中文 😀 \x00 \u2028 \n "'}]),
+    "numbers": (
+        "{'big': 2 ** 64, 'huge': 10 ** 4000, 'small': 5e-324}",
+        [{"big": 2**64, "huge": 10**4000, "small": 5e-324}],
+    ),
     "20-MB": ("{'x': 'é' * 10_000_000}", [{"x": "é" * 10_000_000}]),
     "hundred": ("[{'n': n} for n in range(1000)]", [{"n": n} for n in range(1000)]),
 }
@@ -260,14 +268,20 @@ REFUSED: dict[str, tuple[str, str]] = {
     "tuple-key": ("{'in': [{('a', 1): 1}]}", "item 1, key 'in'[0] has the key ('a', 1) of type tuple"),
     "nan": ("{'x': float('nan')}", "item 1, key 'x' is the float nan"),
     "infinity": ("{'x': [1, -float('inf')]}", "item 1, key 'x'[1] is the float -inf"),
-    "surrogate": ("[{'ok': 1}, {'a': 'b', 'x': '\\ud800'}]", "item 2, key 'x' is str: it holds half of a surrogate pair"),
+    "surrogate": (
+        "[{'ok': 1}, {'a': 'b', 'x': '\\ud800'}]",
+        "item 2, key 'x' is str: it holds half of a surrogate pair",
+    ),
     "surrogate-deep": ("{'l': [0.5, {'x': 'y\\udfff'}]}", "item 1, key 'l'[1], key 'x' is str: it holds half of"),
     "surrogate-key": ("{'\\ud800': 1}", "item 1 is dict: it holds half of a surrogate pair"),
     "digits": ("{'n': 1, 'x': 10 ** 5000}", "item 1, key 'x' is int: "),
     "loop": ("{'x': loop}", "item 1, key 'x'[0][0]"),
     "deep": ("{'x': deep}", "item 1, key 'x'[0][0]"),
     "nested-bytes": ("{'a': {'b': [{'c': b'x'}]}}", "item 1, key 'a', key 'b'[0], key 'c' is builtins.bytes"),
-    "in-dataclass": ("[Shop('s', Book('t', decimal.Decimal(1)))]", "item 1, key 'best', key 'price' is decimal.Decimal"),
+    "in-dataclass": (
+        "[Shop('s', Book('t', decimal.Decimal(1)))]",
+        "item 1, key 'best', key 'price' is decimal.Decimal",
+    ),
     "a-string": ("'text'", "parse() returned str"),
     "some-bytes": ("b'x'", "parse() returned bytes"),
     "a-number": ("7", "parse() returned int"),
@@ -493,6 +507,17 @@ def test_parse_takes_what_is_stale_and_nothing_else(project: Project, serve: Ser
     assert server.count() == asked
 
 
+@pytest.mark.xfail(strict=True, reason="the code's digest is taken at loading, before parse() has imported anything")
+def test_a_neighbour_that_parse_itself_imports_makes_items_stale_too(project: Project, serve: Serve) -> None:
+    put_pages(project, serve({"*": ok(TWO)}).url, ["1"])
+    plugin(project, "WORD = 'a'", "helper.py")
+    plugin(project, "def parse(page):\n    import helper\n    yield {'word': helper.WORD}\n")
+    sc(project, "crawl")
+    plugin(project, "WORD = 'bb'", "helper.py")
+    sc(project, "parse")
+    assert items(project, "1") == [{"word": "bb"}]
+
+
 def test_a_parse_that_is_killed_loses_nothing(project: Project, serve: Serve) -> None:
     server = serve({"*": ok(TWO)})
     put_pages(project, server.url, GOOD)
@@ -580,7 +605,8 @@ def test_a_followed_link_inherits_options_but_no_body_and_no_secret_for_others(p
                 yield page.follow("/same?x=1#top", name="same")
                 yield page.follow("{other.url}/other", name="port")
                 yield page.follow("//localhost:{server.port}/host", name="host")
-                yield page.follow("/own", name="own", user_agent="you/2", header=["X-Yours: 2"], data="w=2", meta={{"k": [1]}})
+                more = {{"user_agent": "you/2", "header": ["X-Yours: 2"], "data": "w=2"}}
+                yield page.follow("/own", name="own", meta={{"k": [1]}}, **more)
                 yield page.follow("/derived")
         """,
     )

@@ -366,9 +366,13 @@ def test_a_record_stands_on_a_line_of_its_own(workdir: Workdir, tail: bytes, res
     assert lines[:-3] == [*b'url = "http://127.0.0.1:9/"'.split(b"\n"), *([tail] if tail else [])]
 
 
-def test_a_task_that_a_person_took_away_is_theirs(workdir: Workdir) -> None:
+@pytest.mark.parametrize("rested", [False, True])
+def test_a_task_that_a_person_took_away_is_theirs(workdir: Workdir, rested: bool) -> None:
+    """Also while it waits for its next try, or for the parser, and its file is closed."""
     add(workdir, "1")
     claim, _ = claimed(workdir, "1")
+    if rested:
+        workdir.rest(claim)
     os.rename(claim.path, Path(workdir.root, "mine.txt"))
     workdir.record(claim, Record({"stage": "fetch"}))
     workdir.settle(claim, "success")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -116,6 +117,17 @@ def session(leader: int) -> list[int]:
         if fields and int(fields[3]) == leader and fields[0] not in "ZX":
             pids.append(int(entry))
     return pids
+
+
+def assert_all_end(leader: int) -> None:
+    """Every process of the session ends within some seconds; those that don't are named."""
+    for _ in range(1000):
+        left = session(leader)
+        if not left:
+            return
+        time.sleep(0.01)  # nothing else tells: they are no children of ours
+    commands = [Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()[:300] for pid in left]
+    raise AssertionError("still there: " + "\n".join(commands))
 
 
 def end(pid: int) -> None:

@@ -12,7 +12,7 @@ import click
 
 from stateful_crawler._version import __version__
 from stateful_crawler.errors import EnvironmentFault, PluginError, ScError, UsageError, WorkdirBusy, printable
-from stateful_crawler.settings import KEYS, read_settings
+from stateful_crawler.settings import FILE, KEYS, read_settings
 
 # name -> where the command is, and its line in `sc --help`. Modules as strings, loaded on use: help must not wait for
 # libcurl or a parser.
@@ -138,6 +138,7 @@ def main() -> None:
         code = end.exit_code
     except click.ClickException as error:
         error.show()
+        _say_if_from_file(error)
         code = EXIT_USAGE
     except (click.Abort, KeyboardInterrupt):
         code = 130
@@ -148,6 +149,14 @@ def main() -> None:
     except Exception as error:  # noqa: BLE001 - the last stop: without it a fault of ours shows as a traceback
         code = _tell_internal(error, debug)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _say_if_from_file(error: click.ClickException) -> None:
+    """Click names the flag and the variable of a wrong value; say so where it is sc.toml that sets it."""
+    if not isinstance(error, click.BadParameter) or not error.ctx or not error.param or not error.param.name:
+        return
+    if error.ctx.get_parameter_source(error.param.name) is click.core.ParameterSource.DEFAULT_MAP:
+        click.echo(f"It is set in {FILE}.", err=True)
 
 
 def option_settings() -> frozenset[str]:
