@@ -6,6 +6,7 @@ last on the module path, so that it can import its neighbours and none of them h
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import inspect
 import itertools
@@ -21,7 +22,7 @@ from typing import Any, get_args
 from stateful_crawler.curlconfig import Option, format_config, needs_globoff, parse_config
 from stateful_crawler.curloptions import OPTIONS, nearest
 from stateful_crawler.errors import PluginError, TaskFileError, UsageError, printable
-from stateful_crawler.task import BODY_OPTIONS, DEFAULTS, By, Task, new_task
+from stateful_crawler.task import BODY_OPTIONS, DEFAULTS, By, Task, check_name, new_task
 from stateful_crawler.urls import clean_url, origin_of
 
 OUR_KEYS = frozenset({"url", "output", "name", "meta"})
@@ -64,6 +65,41 @@ def load(plugin: Plugin, function: str, *, interrupts_too: bool = False) -> Call
     return found  # type: ignore[no-any-return]  # callable() is all that can be known of it
 
 
+def code_digest(plugin: Plugin) -> str:
+    """A hash of the plugin's code and of the neighbours that it imports: when it differs, what it made is stale.
+
+    The code is read, not run, so that an import inside parse() counts before it is reached.
+    """
+    import hashlib  # here, not above: it loads OpenSSL, and a crawl without a parser does not need it
+
+    folder = os.path.dirname(plugin.path)
+    sources, todo = {plugin.path: plugin.source}, [plugin.source]
+    while todo:
+        for path in _neighbours(todo.pop(), folder):
+            if path not in sources:
+                sources[path] = Plugin.read(path).source
+                todo.append(sources[path])
+    digest = hashlib.blake2b(digest_size=8)
+    for path in sorted(sources):
+        digest.update(sources[path])
+    return digest.hexdigest()
+
+
+def _neighbours(source: bytes, folder: str) -> Iterator[str]:
+    """The files beside the plugin that this code imports; all of a package, whichever part is meant."""
+    try:
+        nodes = list(ast.walk(ast.parse(source)))
+    except (SyntaxError, ValueError, RecursionError):
+        return  # loading it will say so
+    modules = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    modules += [node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module]
+    for name in {module.partition(".")[0] for module in modules}:
+        if os.path.isfile(path := os.path.join(folder, f"{name}.py")):
+            yield path
+        for top, _, names in os.walk(os.path.join(folder, name)):
+            yield from (os.path.join(top, file) for file in names if file.endswith(".py"))
+
+
 @contextlib.contextmanager
 def users_code(path: str, *, interrupts_too: bool = False) -> Iterator[None]:
     """Round every call of the user's code, and nowhere else: whatever it raises, sys.exit included, comes out as a
@@ -73,11 +109,11 @@ def users_code(path: str, *, interrupts_too: bool = False) -> Iterator[None]:
     except KeyboardInterrupt as error:
         if not interrupts_too:
             raise
-        raise PluginError(path, describe(error, path), traceback.format_exc()) from None
+        raise PluginError(path, describe(error, path), _users_trace(error, path)) from None
     except PluginError:
         raise
     except BaseException as error:  # noqa: BLE001 - without it sys.exit() in a parser would end the crawl with 0
-        raise PluginError(path, describe(error, path), traceback.format_exc()) from None
+        raise PluginError(path, describe(error, path), _users_trace(error, path)) from None
 
 
 def describe(error: BaseException, path: str) -> str:
@@ -92,6 +128,14 @@ def describe(error: BaseException, path: str) -> str:
         message = "(its message can't be shown)"
     text = printable(message[:500].strip().replace("\n", " "))
     return f"{at}{type(error).__name__}{': ' + text if text else ''}"
+
+
+def _users_trace(error: BaseException, path: str) -> str:
+    """The traceback from the first frame in the user's file on: what we did before is no help to them."""
+    frame = error.__traceback__
+    while frame is not None and frame.tb_frame.f_code.co_filename != path:
+        frame = frame.tb_next
+    return "".join(traceback.format_exception(type(error), error, frame))
 
 
 def _lines_of(error: BaseException, path: str) -> list[int | None]:
@@ -186,6 +230,7 @@ _CONVERTERS: Mapping[type, Callable[[str], Any]] = {int: int, float: float, bool
 def as_task(thing: object, *, by: By) -> Task:
     """A url, a dict of curl options (+ name, meta) or a Task, as a task. ValueError or TypeError says what is wrong."""
     if isinstance(thing, Task):
+        check_name(thing.name)  # it becomes a path
         return thing
     if isinstance(thing, str):
         return make_task(thing, {}, by=by)

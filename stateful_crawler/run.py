@@ -23,7 +23,7 @@ from stateful_crawler.fetch import Fetcher, Limits
 from stateful_crawler.pages import Pages
 from stateful_crawler.plugins import Plugin
 from stateful_crawler.reasons import Reason
-from stateful_crawler.task import Outcome, Task, utc_at
+from stateful_crawler.task import NO_CONTENT, Outcome, Task, utc_at
 from stateful_crawler.workdir import Claim, State, Workdir
 
 WIND_DOWN_S = 8.0
@@ -267,7 +267,7 @@ class _Run:
         if claim.attempt > 1 or len(task.record_lines) > 1:
             self._pages.forget_error(task.name)
         self.tally.fetched += 1
-        self.tally.empty += outcome.facts.get("bytes") == 0
+        self.tally.empty += outcome.facts.get("bytes") == 0 and outcome.facts.get("status") not in NO_CONTENT
         self._saved(claim)
 
     def _saved(self, claim: Claim) -> None:

@@ -34,6 +34,7 @@ DEFAULTS = (
     Option("connect-timeout", "15"),
 )
 
+NO_CONTENT = frozenset({204, 205})  # answers that have no body by their status (RFC 9110 section 15.3)
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 BODY_OPTIONS = frozenset({"data", "data-ascii", "data-raw", "data-binary", "data-urlencode", "json"})
 _NAME = re.compile(r"[A-Za-z0-9._-]+")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import fcntl
-import hashlib
 import json
 import multiprocessing
 import multiprocessing.connection
@@ -15,19 +14,18 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableSequence
+from collections.abc import Callable, Iterable, Mapping, MutableSequence
 from typing import Any
 
 from stateful_crawler import files, plugins
 from stateful_crawler.errors import PluginError, TaskFileError
 from stateful_crawler.page import Page
 from stateful_crawler.pages import Pages
-from stateful_crawler.task import Outcome, Task
+from stateful_crawler.task import NO_CONTENT, Outcome, Task
 from stateful_crawler.workdir import Workdir, machine_faults
 
 MAX_PAGE_BYTES = 1 << 31
 MAX_TRACEBACK = 4000
-NO_CONTENT = frozenset({204, 205})
 SAFE_PATH, OURS = "PYTHONSAFEPATH", "sc"
 
 
@@ -46,7 +44,7 @@ class _Worker:
         if self._parse is None:
             with _users_turn:
                 self._parse = plugins.load(self.plugin, "parse", interrupts_too=True)
-            self.digest = _digest(self.plugin)
+            self.digest = plugins.code_digest(self.plugin)
         return self._parse
 
 
@@ -148,7 +146,7 @@ def _collect(given: object) -> tuple[list[bytes], list[Task]]:
     tasks: list[Task] = []
     for thing in _things(given):
         if isinstance(thing, Task):
-            tasks.append(thing)
+            tasks.append(plugins.as_task(thing, by="follow"))
         else:
             items.append(_item_line(thing, len(items) + 1))
     return items, tasks
@@ -237,28 +235,6 @@ def _write_items(name: str, lines: list[bytes]) -> None:
     aside = _worker.pages.items_aside(name)
     with machine_faults("can't write", aside):
         files.write_aside(aside, b"".join(lines))
-
-
-def _digest(plugin: plugins.Plugin) -> str:
-    """A hash of the plugin's code and of the neighbours that it has imported: when it differs, its items are stale."""
-    digest = hashlib.blake2b(plugin.source, digest_size=8)
-    for path in sorted(_neighbours(os.path.dirname(plugin.path) + os.sep)):
-        try:
-            digest.update(files.read_regular(path, 1 << 26))
-        except OSError:
-            continue
-    return digest.hexdigest()
-
-
-def _neighbours(folder: str) -> Iterator[str]:
-    for module in list(sys.modules.values()):
-        path = getattr(module, "__file__", None) or ""
-        if (
-            path.startswith(folder)
-            and "site-packages" not in path
-            and not module.__name__.startswith(("_sc_plugin_", "stateful_"))
-        ):
-            yield path
 
 
 class _UsersTurn:

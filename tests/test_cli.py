@@ -143,7 +143,7 @@ def test_a_run_tells_how_it_went_by_its_code_and_on_stderr_only(project: Project
     put_pages(project, server.url, ["3", "bad"])
     run = sc(project, "crawl", check=3)
     assert run.stdout == ""
-    assert run.stderr.splitlines()[0] == "1 done, 1 failed, 1 fetched, 1 items"
+    assert run.stderr.splitlines()[0] == "1 done, 1 failed, 1 fetched, 1 item"
     assert "errors: http 1;" in run.stderr and "sc retry" in run.stderr
     assert len(run.stderr.splitlines()) <= 6 and "\r" not in run.stderr
     assert sc(project, "crawl").stderr == "nothing to do\n"  # what failed before is no failure of this run
@@ -362,7 +362,7 @@ def test_requeue_puts_back_with_the_page_kept(project: Project, serve: Serve) ->
     assert project.in_state("origin") == {"1", "bad"}
     assert project.page("1") == TWO.encode()
     run = sc(project, "requeue", "1", "2", "nobody")
-    assert "1 tasks put back" in run.stderr
+    assert "1 task put back" in run.stderr
     assert "1 is in origin/ already" in run.stderr and "nobody no such task" in run.stderr
     assert sc_json(project, "requeue", "--state", "success")["requeued"] == ["3"]
     assert sc_json(project, "requeue", "--state", "error") == {"requeued": [], "refused": {}}
@@ -496,7 +496,7 @@ def test_on_a_terminal_a_bar_shows_the_way(project: Project, serve: Serve, colum
     assert bars[-1].startswith("6/6 |")  # the page that was found counts
     assert "1 errors" in bars[-1] and "connections" in bars[-1] and "pages/s" in bars[-1]
     assert lines[-2:] == [
-        "5 done, 1 failed, 5 fetched, 0 items, 1 new tasks found",
+        "5 done, 1 failed, 5 fetched, 0 items, 1 new task found",
         "errors: http 1; `sc status` and `sc show NAME` tell more, `sc retry` tries again",
     ]
     assert "failed: 2: http: the server answered 404" in lines
@@ -541,7 +541,7 @@ def test_the_summary_is_short_and_true_whatever_happens(project: Project, serve:
     assert lines[1] == "1 taken back from a run that did not end"
     assert {"http 1", "truncated 1", "parse 1"} <= set(re.split("[:,;] ", lines[2]))
     assert lines[3].startswith("left alone: twin: ")
-    assert "1 pages came empty" in lines[4]
+    assert "1 page came empty" in lines[4]
     assert lines[5].startswith("2 things in the state directories are not tasks")
     (project.workdir / "success" / "twin.conf").unlink()
     assert_in_one_state(project)

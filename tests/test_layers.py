@@ -10,7 +10,7 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "stateful_crawler"
 
-# From the ground up. A row may import the rows before it, never itself or a later one; a package's own modules are one unit.
+# From the ground up. A row may import the rows before it, never itself or a later one; a package is one unit.
 LAYERS = (
     {"_version", "errors", "reasons"},
     {"files", "curloptions", "settings", "urls", "charset"},

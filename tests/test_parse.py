@@ -507,7 +507,6 @@ def test_parse_takes_what_is_stale_and_nothing_else(project: Project, serve: Ser
     assert server.count() == asked
 
 
-@pytest.mark.xfail(strict=True, reason="the code's digest is taken at loading, before parse() has imported anything")
 def test_a_neighbour_that_parse_itself_imports_makes_items_stale_too(project: Project, serve: Serve) -> None:
     put_pages(project, serve({"*": ok(TWO)}).url, ["1"])
     plugin(project, "WORD = 'a'", "helper.py")

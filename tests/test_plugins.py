@@ -285,7 +285,7 @@ def test_create_writes_a_file_for_each_task_and_skips_those_that_exist(project: 
     (project.workdir / "success" / "2.conf").rename(project.workdir / "working" / "2.conf")
     before = {state: texts(project, state) for state in ("origin", "working", "success", "error")}
     run = sc(project, "create", "1", "6", server.url)  # in error, working, success twice; 5 is new; in origin
-    assert run.stderr == "1 tasks created in workdir/origin, 5 exist already\n"
+    assert run.stderr == "1 task created in workdir/origin, 5 exist already\n"
     after = {state: texts(project, state) for state in before}
     assert after.pop("origin").keys() == {"5", "6"} and before.pop("origin")["6"] == texts(project)["6"]
     assert after == before
@@ -343,7 +343,7 @@ def test_wrong_use_of_create_is_a_usage_error_and_makes_nothing(project: Project
     for words in (["1"], ["1", "x"], ["1", "2", "3"], []):
         assert "usage: sc create FIRST:int LAST:int" in sc(project, "create", *words, check=2).stderr
     assert project.states() == {}
-    assert sc(project, "create", "--", "-1", "2").stderr.startswith("1 tasks created")
+    assert sc(project, "create", "--", "-1", "2").stderr.startswith("1 task created")
 
 
 def test_what_create_prints_goes_to_stderr(project: Project) -> None:

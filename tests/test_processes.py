@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import pty
@@ -33,7 +34,9 @@ from servers import SILENCE, FaultServer, Request, hold, ok, status
 from workdir_helpers import Started, assert_all_end, end, hidden, minding_modes, small_disk, started_sc
 
 from stateful_crawler.cli import progress
-from stateful_crawler.run import WIND_DOWN_S, Tally
+from stateful_crawler.crawl import crawl
+from stateful_crawler.errors import EnvironmentFault
+from stateful_crawler.run import WIND_DOWN_S, CrawlSettings, Stop, Tally
 from stateful_crawler.workdir import STATES, Workdir
 
 BUSY, ENVIRONMENT, FAILED = 6, 7, 3
@@ -316,7 +319,7 @@ def test_one_signal_lets_end_what_is_under_way_and_puts_back_the_rest(
 
 
 def test_one_signal_ends_a_crawl_of_silent_servers_within_its_time(project: Project, serve: Serve) -> None:
-    """docker stop waits for ten seconds. A request that changes things may have been carried out: it is not put back."""
+    """docker stop waits for ten seconds. A request that changes things may have been done: it is not put back."""
     server = serve({"*": ok("x"), **{f"/{number}": (SILENCE,) for number in (3, 4, 5)}})
     put_many(project, server, 20)
     project.put_url("5", f"{server.url}/5", 'data = "a=1"')
@@ -486,6 +489,28 @@ def test_create_on_a_full_disk(project: Project) -> None:
         assert f"{1000 - len(made)} tasks created" in run_sc(project, "create", check=0).stderr
 
 
+@pytest.mark.parametrize("output", ["html/1.html", "html/mine.html"])
+def test_a_disk_that_is_full_just_when_a_page_is_to_be_recorded(
+    project: Project, serve: Serve, monkeypatch: pytest.MonkeyPatch, output: str
+) -> None:
+    """The page stands there and nobody has said whose it is: the next run must not take it for another task's."""
+    server = serve({"*": ok("x")})
+    project.put_url("1", f"{server.url}/1", f'output = "{output}"')
+    workdir = Workdir(str(project.workdir)).open()
+
+    def full(*_: object) -> None:
+        raise EnvironmentFault("can't write", "working/1.conf", errno.ENOSPC)
+
+    stop = Stop()
+    with contextlib.closing(stop), monkeypatch.context() as patch:
+        patch.setattr(Workdir, "record", full)
+        with pytest.raises(EnvironmentFault):
+            crawl(workdir, CrawlSettings(), stop, lambda _: None)
+    assert project.states() == {"1": "origin"}
+    run_sc(project, "crawl", check=0)
+    assert (project.workdir / output).read_bytes() == b"x"
+
+
 @pytest.mark.parametrize("folder", ["html", "parsed", "working", "origin", "success", "error", ".sc"])
 def test_a_directory_that_may_not_be_written_is_told_before_the_first_request(
     project: Project, serve: Serve, folder: str
@@ -650,6 +675,25 @@ def test_junk_in_origin_is_told_of_and_harms_no_neighbour(project: Project, serv
     assert not list((project.folder / "outside").iterdir()) and not (project.folder / "x").exists()
     assert len(run.stderr.splitlines()) <= 6
     run_sc(project, "fsck", check=0)
+
+
+@pytest.mark.parametrize("name", ["../x", "../../x", "/tmp/x", ".x", "", "a/b", "x" * 201])
+@pytest.mark.parametrize("plugin", ["create", "parser"])
+def test_a_plugin_cannot_name_a_task_out_of_the_workdir(project: Project, serve: Serve, plugin: str, name: str) -> None:
+    """Names often come from pages."""
+    server = serve({"*": ok("x")})
+    give = f"    yield Task({name!r}, 'http://127.0.0.1:9/')\n"
+    argument = "page" if plugin == "parser" else ""
+    function = "parse" if plugin == "parser" else "create"
+    text = f"from stateful_crawler import Task\n\ndef {function}({argument}):\n{give}"
+    (project.folder / f"{plugin}.py").write_text(text)
+    put_many(project, server, 1)
+    before = {path for path in project.folder.rglob("*") if path.is_file()}
+    run = run_sc(project, "create", check=5) if plugin == "create" else run_sc(project, "crawl", check=FAILED)
+    told = run.stderr if plugin == "create" else project.last("1")["detail"]
+    assert "task name" in told
+    new = {path for path in project.folder.rglob("*") if path.is_file()} - before
+    assert all(project.workdir in path.parents for path in new) and len(list(project.workdir.glob("*/*.conf"))) == 1
 
 
 def make_strangers(folder: Path, elsewhere: Path) -> None:

@@ -43,9 +43,11 @@ class Crawl(RuleBasedStateMachine):
         self.drop_claims()
         shutil.rmtree(self.folder)
 
-    @initialize()
-    def open(self) -> None:
+    @initialize(first=st.sets(names, min_size=2))
+    def open(self, first: set[str]) -> None:
         self.workdir = Workdir(self.folder).open()
+        for name in sorted(first):
+            self.create(name)
 
     def drop_claims(self) -> None:
         kill(self.workdir, *self.claims.values())
@@ -59,6 +61,9 @@ class Crawl(RuleBasedStateMachine):
     # ── what create.py, parsers and people add ───────────────────────────────────────────────────────────────────
 
     @rule(name=names)
+    def add(self, name: str) -> None:
+        self.create(name)
+
     def create(self, name: str) -> None:
         made = new_task("http://127.0.0.1:9/", by="create", name="x", output=OUTPUTS.get(name, f"html/{name}.html"))
         task = Task(name, made.url, made.output, made.options, made.record_lines)
@@ -211,4 +216,4 @@ class Crawl(RuleBasedStateMachine):
 
 
 TestCrawl = Crawl.TestCase
-TestCrawl.settings = settings(max_examples=30, stateful_step_count=40, derandomize=True, deadline=None)
+TestCrawl.settings = settings(max_examples=40, stateful_step_count=50, derandomize=True, deadline=None)

@@ -95,7 +95,7 @@ class _Commands(click.Group):
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.option("-C", "folder", metavar="DIR", type=click.Path(), help="Work as if started in DIR.")
+@click.option("-C", "folder", metavar="DIR", type=click.Path(), envvar="SC_DIR", help="Work as if started in DIR.")
 @click.option(
     "-w",
     "--workdir",
@@ -131,7 +131,7 @@ def sc(ctx: click.Context, folder: str | None, workdir: str | None, quiet: bool,
 
 def main() -> None:
     """Run `sc` and exit with its code; every error ends here, as one line on stderr."""
-    debug = "--debug" in sys.argv[1:] or bool(os.environ.get("SC_DEBUG"))
+    debug = "--debug" in sys.argv[1:] or os.environ.get("SC_DEBUG", "").lower() in ("1", "true", "yes", "on", "t", "y")
     try:
         code = sc.main(prog_name="sc", standalone_mode=False)
     except click.exceptions.Exit as end:
@@ -175,7 +175,8 @@ def _tell(error: ScError, debug: bool) -> int:
 
 def _users_part(trace: str) -> str:
     """The last lines of the user's own traceback: where in their file, and what."""
-    return "\n".join("  " + printable(line[:500]) for line in trace.rstrip().splitlines()[-4:])
+    lines = [line for line in trace.rstrip().splitlines() if not line.startswith("Traceback ")]
+    return "\n".join("  " + printable(line[:500]) for line in lines[-4:])
 
 
 def _tell_internal(error: Exception, debug: bool) -> int:

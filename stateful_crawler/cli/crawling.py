@@ -24,7 +24,7 @@ _CRAWL_OPTIONS = (
         help="More tries after a passing failure.",
     ),
     setting("--max-size", type=Size(), default="64M", show_default=True, help="The largest body that is kept."),
-    click.option("--no-parse", is_flag=True, envvar="SC_NO_PARSE", help="Fetch only, though there is a parser."),
+    setting("--no-parse", is_flag=True, help="Fetch only, though there is a parser."),
 )
 _PARSE_OPTIONS = (
     setting("--parser", metavar="FILE", type=click.Path(), help="The plugin.  [default: parser.py]"),
@@ -59,9 +59,9 @@ def crawl(project: Project, /, as_json: bool, **options: Any) -> None:
 @click.command()
 @names_argument
 @_with(_CRAWL_OPTIONS, _PARSE_OPTIONS)
-@click.option("--refetch", is_flag=True, help="Fetch again also where a whole page is saved.")
-@click.option("--only", type=click.Choice(["fetch", "parse"]), help="Only tasks whose next step is this one.")
-@click.option("--now", is_flag=True, help="Don't wait where a server said when to come back.")
+@setting("--refetch", is_flag=True, help="Fetch again also where a whole page is saved.")
+@setting("--only", type=click.Choice(["fetch", "parse"]), help="Only tasks whose next step is this one.")
+@setting("--now", is_flag=True, help="Don't wait where a server said when to come back.")
 @click.pass_obj
 def retry(
     project: Project, /, names: tuple[str, ...], refetch: bool, only: Any, now: bool, as_json: bool, **options: Any
@@ -76,7 +76,7 @@ def retry(
 
 @click.command()
 @names_argument
-@click.option("--all", "all_pages", is_flag=True, help="All pages, not only the stale ones.")
+@setting("--all", "all_pages", is_flag=True, help="All pages, not only the stale ones.")
 @_with(_PARSE_OPTIONS)
 @click.pass_obj
 def parse(project: Project, /, names: tuple[str, ...], all_pages: bool, as_json: bool, **options: Any) -> None:

@@ -9,14 +9,14 @@ from typing import Any
 import click
 
 from stateful_crawler.cli import EXIT_DAMAGE, Project
-from stateful_crawler.cli.options import as_json, names_argument, print_json, task_name
+from stateful_crawler.cli.options import as_json, count, names_argument, print_json, setting, task_name
 from stateful_crawler.errors import UsageError, printable
 from stateful_crawler.workdir import Workdir
 
 
 @click.command()
 @names_argument
-@click.option("--state", type=click.Choice(["success", "error"]), help="All tasks of this state.")
+@setting("--state", type=click.Choice(["success", "error"]), help="All tasks of this state.")
 @as_json
 @click.pass_obj
 def requeue(project: Project, names: tuple[str, ...], state: Any, as_json: bool) -> None:
@@ -30,7 +30,7 @@ def requeue(project: Project, names: tuple[str, ...], state: Any, as_json: bool)
     if as_json:
         print_json({"requeued": moved, "refused": refused})
     elif not project.quiet:
-        click.echo(f"{len(moved)} tasks put back into origin/", err=True)
+        click.echo(f"{count(len(moved), 'task')} put back into origin/", err=True)
     for name, why in refused.items():
         click.echo(f"sc: {printable(name)} {why}", err=True)
     if refused and not moved:
@@ -38,7 +38,7 @@ def requeue(project: Project, names: tuple[str, ...], state: Any, as_json: bool)
 
 
 @click.command()
-@click.option("--fix", is_flag=True, help="Mend what can be mended without guessing.")
+@setting("--fix", is_flag=True, help="Mend what can be mended without guessing.")
 @as_json
 @click.pass_obj
 def fsck(project: Project, fix: bool, as_json: bool) -> None:

@@ -74,12 +74,19 @@ def show(project: Project, name: str, as_json: bool) -> None:
     if facts["problem"]:
         click.echo(f"problem: {facts['problem']}")
     for option, value in facts["options"]:
-        click.echo(f"  {option}" + ("" if value is True else f" = {printable(str(value))}"))
+        click.echo(f"  {_option(option, value)}")
     for label in ("page", "items", "answer"):
         if facts[label]:
             click.echo(f"{label}: {printable(facts[label])}")
     for record in facts["records"]:
         click.echo(_spoken(record))
+
+
+def _option(name: str, value: str | bool) -> str:
+    """An option as a task file spells it, but for the quotes."""
+    if isinstance(value, bool):
+        return name if value else f"no-{name}"
+    return f"{name} = {printable(value)}"
 
 
 def _spoken(record: dict[str, Any]) -> str:

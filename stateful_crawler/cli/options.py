@@ -26,13 +26,13 @@ class Size(click.ParamType[int]):
 
 
 def setting(*names: str, **attributes: Any) -> Callable[[F], F]:
-    """A click option that SC_NAME and sc.toml set too."""
+    """A click option that SC_NAME sets too, and sc.toml if it has a key of that name."""
     long = next(name for name in reversed(names) if name.startswith("--"))
     variable = "SC_" + long.lstrip("-").replace("-", "_").upper()
     return click.option(*names, envvar=variable, show_envvar=True, **attributes)
 
 
-as_json = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on stdout.")
+as_json = setting("--json", "as_json", is_flag=True, help="Print the result as JSON on stdout.")
 names_argument = click.argument("names", nargs=-1)
 
 
@@ -44,6 +44,11 @@ def task_name(text: str) -> str:
 def print_json(value: object) -> None:
     """One JSON document on stdout, in ASCII: a name of raw bytes can't end the command."""
     click.echo(json.dumps(value, indent=2))
+
+
+def count(number: int, thing: str) -> str:
+    """`1 task`, `2 tasks`."""
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
 def cores() -> int:

@@ -12,7 +12,7 @@ from importlib import resources
 import click
 
 from stateful_crawler.cli import Project
-from stateful_crawler.cli.options import as_json, print_json, setting
+from stateful_crawler.cli.options import as_json, count, print_json, setting
 from stateful_crawler.errors import EnvironmentFault, PluginError, UsageError, printable
 from stateful_crawler.workdir import Workdir
 
@@ -84,7 +84,6 @@ class _Create(click.Command):
             from stateful_crawler import plugins
 
             function = plugins.load(plugins.Plugin.read(path), "create")
-            formatter.write_paragraph()
             with formatter.section(printable(os.path.relpath(path))):
                 formatter.write_text(f"sc create {plugins.signature_of(function)}")
                 formatter.write_paragraph()
@@ -93,7 +92,7 @@ class _Create(click.Command):
 
 
 @click.command(cls=_Create)
-@click.argument("arguments", metavar="ARGS...", nargs=-1)
+@click.argument("arguments", metavar="[ARGS]...", nargs=-1)
 @setting("--plugin", "--create", "create", metavar="FILE", type=click.Path(), help="The plugin.  [default: create.py]")
 @as_json
 @click.pass_obj
@@ -115,7 +114,6 @@ def create(project: Project, arguments: tuple[str, ...], create: str | None, as_
     if as_json:
         print_json({"created": new, "existing": existing})
     elif not project.quiet:
-        skipped = f", {existing} exist already" if existing else ""
-        click.echo(
-            f"{new} tasks created in {printable(os.path.relpath(workdir.path('origin', '', '')))}{skipped}", err=True
-        )
+        skipped = f", {existing} {'exists' if existing == 1 else 'exist'} already" if existing else ""
+        folder = printable(os.path.relpath(workdir.path("origin", "", "")))
+        click.echo(f"{count(new, 'task')} created in {folder}{skipped}", err=True)

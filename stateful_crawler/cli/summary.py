@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from stateful_crawler.cli.options import count
 from stateful_crawler.errors import printable
 from stateful_crawler.run import Tally
 from stateful_crawler.workdir import Workdir
@@ -23,9 +24,11 @@ def summary(tally: Tally, workdir: Workdir, *, parsing: bool) -> list[str]:
         more = f" and {len(tally.left_alone) - 1} more" if len(tally.left_alone) > 1 else ""
         lines.append(f"left alone: {printable(name)}{more}: {why}")
     if tally.empty:
-        lines.append(f"{tally.empty} pages came empty; `sc requeue NAME`, then `sc retry --refetch NAME` asks again")
+        came = count(tally.empty, "page")
+        lines.append(f"{came} came empty; `sc requeue NAME`, then `sc retry --refetch NAME` asks again")
     if (ignored := workdir.counts()["ignored"]) and len(lines) < 6:
-        lines.append(f"{ignored} things in the state directories are not tasks, and were ignored")
+        are = "is not a task, and was" if ignored == 1 else "are not tasks, and were"
+        lines.append(f"{count(ignored, 'thing')} in the state directories {are} ignored")
     return lines
 
 
@@ -40,9 +43,9 @@ def _done(tally: Tally, parsing: bool) -> str:
         return "nothing to do" + ("" if parsing else " (fetching only: there is no parser)")
     parts = [f"{tally.succeeded} done", f"{tally.failed} failed", f"{tally.fetched} fetched"]
     if parsing:
-        parts.append(f"{tally.items} items")
+        parts.append(count(tally.items, "item"))
     if tally.found:
-        parts.append(f"{tally.found} new tasks found")
+        parts.append(f"{count(tally.found, 'new task')} found")
     return ", ".join(parts) + ("" if parsing else " (fetched only, not parsed)")
 
 

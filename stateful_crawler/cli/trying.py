@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import click
 
 from stateful_crawler.cli import EXIT_TASKS_FAILED, Project
+from stateful_crawler.cli.options import setting
 from stateful_crawler.errors import EnvironmentFault, printable
 from stateful_crawler.sites import PORT, SITES
 
@@ -23,7 +24,7 @@ MUST_FAIL = "page-404"
 
 @click.command()
 @click.argument("names", nargs=-1, metavar=f"[{'|'.join(SITES)}]...")
-@click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="0 for a free one.")
+@setting("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="0 for a free one.")
 def site(names: tuple[str, ...], port: int) -> None:
     """Serve the example sites (all, or those named) on 127.0.0.1 until Ctrl-C."""
     from stateful_crawler.sites import run
@@ -32,7 +33,7 @@ def site(names: tuple[str, ...], port: int) -> None:
 
 
 @click.command()
-@click.option("--fresh", is_flag=True, help="Remove the folder of an earlier demo first.")
+@setting("--fresh", is_flag=True, help="Remove the folder of an earlier demo first.")
 @click.pass_obj
 def demo(project: Project, fresh: bool) -> None:
     """Crawl an example bookshop on this machine: a hundred pages, some slow, some that fail once, one that must fail.
