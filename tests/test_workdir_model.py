@@ -109,6 +109,7 @@ class Crawl(RuleBasedStateMachine):
                 return
             self.workdir.record(claim, outcome.record(saved=task.page_output))
             pages.forget_aside(task)
+        assert os.path.isfile(pages.path_of(task))
         self.settle(claim, "success")
 
     @precondition(lambda self: self.claims)

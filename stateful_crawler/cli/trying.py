@@ -110,23 +110,28 @@ def _show(folder: str, shop: str) -> int:
     record = failed["records"][-1] if failed and failed["records"] else {}
     _step(f"sc show {MUST_FAIL}", "the one that failed says why")
     click.echo(f"{record.get('reason')}: {record.get('detail')}")
-    _next_steps(shop)
+    _next_steps(folder, shop)
     return 0 if list(workdir.names("error")) == [MUST_FAIL] and facts["success"] == PAGES else EXIT_TASKS_FAILED
 
 
-def _next_steps(shop: str) -> None:
-    port = shop.rpartition(":")[2].partition("/")[0]
+def _next_steps(folder: str, shop: str) -> None:
+    sc, port = _own_name(folder), shop.rpartition(":")[2].partition("/")[0]
     _step("and now", f"the shop is `sc site{'' if port == str(PORT) else f' --port {port}'}` in another terminal")
     for command, why in (
-        (f"cd {FOLDER}; sc status", "count the states"),
-        (
-            "curl -q -o /tmp/7.html -K workdir/success/7.conf",
-            "any task replays with plain curl (from workdir/: -K success/7.conf)",
-        ),
-        ("sc retry", "take what failed again"),
-        ("$EDITOR parser.py; sc parse", "parse again without the network"),
+        (f"cd {FOLDER}; {sc} status", "count the states"),
+        ("curl -q -o page.html -K workdir/success/7.conf", "any task replays with plain curl"),
+        (f"{sc} retry", "take what failed again"),
+        (f"$EDITOR parser.py; {sc} parse", "parse again without the network"),
     ):
         click.echo(f"  {command:52} {why}")
+
+
+def _own_name(folder: str) -> str:
+    """How the user calls this program from the demo's folder: `sc` if the shell would find it, else its path."""
+    own = os.path.abspath(sys.argv[0])
+    if not os.path.isfile(own) or own.endswith(".py"):
+        return "python -m stateful_crawler"
+    return "sc" if shutil.which("sc") == own else os.path.relpath(own, folder)
 
 
 def _step(command: str, why: str) -> None:
