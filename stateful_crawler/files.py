@@ -12,9 +12,11 @@ import errno
 import os
 import sys
 from collections.abc import Callable, Iterator
+from stat import S_ISREG
 
 from stateful_crawler.errors import EnvironmentFault, NameTaken
 
+_SMALL, _LARGE = 2048, 1 << 20
 _CODING = sys.getfilesystemencoding()
 _ASIDE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 # O_NONBLOCK: without it opening a FIFO that someone put in place of a task would block the whole crawl.
@@ -116,15 +118,13 @@ _NOT_HERE = frozenset({errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSU
 
 
 def _find_rename_new() -> Callable[[bytes, bytes], int] | None:
-    """The system's own rename that refuses to replace, as a function that returns an errno or 0."""
+    """The system's own rename that refuses to replace, as a function that returns an errno, or 0."""
     library = ctypes.CDLL(None, use_errno=True)
-    text, number, here = ctypes.c_char_p, ctypes.c_int, -100  # AT_FDCWD
-    if linux := getattr(library, "renameat2", None):
-        linux.argtypes = [number, text, number, text, ctypes.c_uint]
-        return lambda source, target: linux(here, source, here, target, 1) and ctypes.get_errno()
-    if macos := getattr(library, "renamex_np", None):
-        macos.argtypes = [text, text, ctypes.c_uint]
-        return lambda source, target: macos(source, target, 4) and ctypes.get_errno()
+    # No argtypes: int and bytes are what C wants already, and looking them over costs as much as the call.
+    if (linux := getattr(library, "renameat2", None)) is not None:
+        return lambda source, target: linux(-100, source, -100, target, 1) and ctypes.get_errno()  # RENAME_NOREPLACE
+    if (macos := getattr(library, "renamex_np", None)) is not None:
+        return lambda source, target: macos(source, target, 4) and ctypes.get_errno()  # RENAME_EXCL
     return None
 
 
@@ -213,12 +213,14 @@ def only_one(path: str) -> Iterator[bool]:
 
 def read_open(fd: int, path: str, limit_bytes: int) -> bytes:
     """The whole of an open file, from its beginning; OSError EINVAL if it is not regular, EFBIG over the limit."""
-    stat = os.fstat(fd)
-    if (stat.st_mode & 0o170000) != 0o100000:
-        raise OSError(errno.EINVAL, "not a regular file", path)
-    if stat.st_size > limit_bytes:
-        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
-    data = os.read(fd, stat.st_size + 1)
-    while len(data) < stat.st_size and (more := os.read(fd, stat.st_size - len(data))):
+    data = os.read(fd, _SMALL)
+    while data and (more := os.read(fd, _LARGE if len(data) > _SMALL else _SMALL)):
         data += more
+        if len(data) > limit_bytes:
+            break
+    if len(data) > limit_bytes:
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
+    # Asked last, and only where it matters: fstat costs more than the reads, and a listing told files from the rest.
+    if not data and not S_ISREG(os.fstat(fd).st_mode):
+        raise OSError(errno.EINVAL, "not a regular file", path)
     return data

@@ -116,9 +116,12 @@ def in_flight(project: Project) -> set[str]:
 
 
 def kill_after(started: Started, site: Site, requests: int) -> None:
-    site.gate.let_through(site.count() + requests + 20)
-    site.wait_for(visits=site.count() + requests)
-    assert started.process.poll() is None, started.stderr
+    upto = site.count() + requests
+    site.gate.let_through(upto + 20)
+    try:
+        site.wait_for(visits=upto)
+    finally:
+        assert started.process.poll() is None, started.stderr
     started.process.kill()
     started.ended()
 

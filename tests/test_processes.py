@@ -360,6 +360,24 @@ def test_a_second_signal_leaves_at_once_and_nothing_is_lost(
     assert len(project.in_state("success")) == 20 and server.count() == 23
 
 
+def test_as_the_first_process_of_a_container_it_takes_the_signal_too(project: Project, serve: Serve) -> None:
+    """The kernel keeps from process 1 every signal that it has no handler for."""
+    event = threading.Event()
+    server = serve({"*": ok("x"), "/2": (hold(event), *ok("x"))})
+    put_many(project, server, 3)
+    contained = ["unshare", "--pid", "--fork", "--kill-child"]
+    if os.geteuid() != 0 or subprocess.run([*contained, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("needs a process namespace of its own, which only root may make")
+    with started_sc(project, "crawl", "-c", "1", prefix=contained) as started:
+        server.wait_for("/2")
+        (first,) = Path(f"/proc/{started.pid}/task/{started.pid}/children").read_text().split()
+        os.kill(int(first), signal.SIGTERM)
+        stopping(started)
+        event.set()
+        assert started.ended() == 143
+    assert project.states() == {"1": "success", "2": "success", "3": "origin"}
+
+
 SLOW_PARSER = """\
 import urllib.request
 

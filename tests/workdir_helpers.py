@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -81,13 +81,15 @@ class Started:
 
 
 @contextmanager
-def started_sc(project: Project, *words: str, env: dict[str, str] | None = None) -> Iterator[Started]:
+def started_sc(
+    project: Project, *words: str, env: dict[str, str] | None = None, prefix: Sequence[str] = ()
+) -> Iterator[Started]:
     """Start `sc WORDS`; at the end it is killed, and whatever it left running."""
     log = project.folder / "stderr.log"
     with (
         open(log, "wb") as stderr,
         subprocess.Popen(
-            sc_command(*words),
+            [*prefix, *sc_command(*words)],
             cwd=project.folder,
             env=clean_env(**(env or {})),
             stdin=subprocess.DEVNULL,

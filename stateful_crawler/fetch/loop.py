@@ -99,8 +99,9 @@ class Fetcher:
         self._root, self._limits, self._page_aside = root, limits, page_aside
         self._poller = new_poller()
         self._multi = pycurl.CurlMulti()
-        self._multi.setopt(pycurl.M_SOCKETFUNCTION, self._on_socket)
-        self._multi.setopt(pycurl.M_TIMERFUNCTION, self._on_timer)
+        self._timers: list[int] = []  # milliseconds, as libcurl set its one timer since the last look; the last counts
+        self._multi.setopt(pycurl.M_SOCKETFUNCTION, self._poller.on_socket)
+        self._multi.setopt(pycurl.M_TIMERFUNCTION, self._timers.append)
         self._multi.setopt(pycurl.M_MAXCONNECTS, max(64, 2 * limits.connections))
         self._due: float | None = None
         self._under_way: dict[pycurl.Curl, _Transfer] = {}
@@ -143,6 +144,9 @@ class Fetcher:
     def wait(self, timeout_s: float) -> list[tuple[Claim, Outcome]]:
         """What ended, after waiting for at most `timeout_s`; an empty list also when a watched fd can be read."""
         ended = self._ended()  # a fast server may have answered while `start` sent the request
+        if self._timers:
+            self._due = None if self._timers[-1] < 0 else time.monotonic() + self._timers[-1] / 1000
+            self._timers.clear()
         if ended:
             timeout_s = 0.0
         elif self._due is not None:
@@ -170,17 +174,6 @@ class Fetcher:
         self.abandon()
         self._multi.close()
         self._poller.close()
-
-    # ── libcurl's callbacks ──────────────────────────────────────────────────────────────────────────────────────
-
-    def _on_socket(self, what: int, fd: int, _multi: object, _data: object) -> None:
-        if what == pycurl.POLL_REMOVE:
-            self._poller.forget(fd)
-        else:
-            self._poller.watch(fd, what)
-
-    def _on_timer(self, timeout_ms: int) -> None:
-        self._due = None if timeout_ms < 0 else time.monotonic() + timeout_ms / 1000
 
     # ── what has ended ───────────────────────────────────────────────────────────────────────────────────────────
 

@@ -20,7 +20,7 @@ class Poller(Protocol):
     """Sockets by number; `wanted` is a pycurl.POLL_ constant, what is ready comes back as pycurl.CSELECT_ bits."""
 
     def watch(self, fd: int, wanted: int) -> None: ...
-    def forget(self, fd: int) -> None: ...
+    def on_socket(self, what: int, fd: int, multi: object, data: object) -> None: ...
     def wait(self, timeout_s: float) -> Ready: ...
     def close(self) -> None: ...
 
@@ -45,9 +45,12 @@ class Epoll:
         except FileNotFoundError:
             self._epoll.register(fd, self._wanted[wanted])
 
-    def forget(self, fd: int) -> None:
-        """Ignore a socket until it is watched again."""
-        self._idle.add(fd)
+    def on_socket(self, what: int, fd: int, multi: object, data: object) -> None:
+        """libcurl's wish for a socket; one that it is done with is ignored until it is watched again."""
+        if what == pycurl.POLL_REMOVE:
+            self._idle.add(fd)
+        else:
+            self.watch(fd, what)
 
     def wait(self, timeout_s: float) -> Ready:
         """Without the unregister here, a server that closes an idle connection would keep us spinning."""
@@ -89,8 +92,11 @@ class Portable:
         change = self._selector.modify if fd in self._selector.get_map() else self._selector.register
         change(fd, self._wanted[wanted])
 
-    def forget(self, fd: int) -> None:
-        """Ignore a socket until it is watched again."""
+    def on_socket(self, what: int, fd: int, multi: object, data: object) -> None:
+        """libcurl's wish for a socket."""
+        if what != pycurl.POLL_REMOVE:
+            self.watch(fd, what)
+            return
         with contextlib.suppress(KeyError):
             self._selector.unregister(fd)
 
