@@ -11,12 +11,13 @@ from collections.abc import Collection, Iterator
 from typing import Literal
 
 from stateful_crawler import plugins
+from stateful_crawler.control import CrawlSettings, Stop, Tally, Watch
 from stateful_crawler.errors import NameTaken, TaskFileError
 from stateful_crawler.frontier import Frontier, natural_key
 from stateful_crawler.pages import Pages
 from stateful_crawler.plugins import Plugin
 from stateful_crawler.reasons import PARSE_REASONS
-from stateful_crawler.run import Choose, CrawlSettings, Stop, Tally, Watch, run
+from stateful_crawler.run import Choose, run
 from stateful_crawler.task import Outcome, Task, utc_now
 from stateful_crawler.workdir import Claim, State, Workdir, read_last_record
 

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, NoReturn
 
 from stateful_crawler.curloptions import OPTIONS, SHORT, CurlOption, nearest
-from stateful_crawler.errors import TaskFileError, printable
+from stateful_crawler.curlvalues import LineError, check_value, shown
+from stateful_crawler.errors import TaskFileError
 
 
 class Option(NamedTuple):
@@ -38,7 +39,7 @@ def parse_config(text: str, path: str) -> list[Option]:
             continue
         try:
             options += _read_short_line(line) if len(line) <= 100 else _read_line(line)
-        except _LineError as error:
+        except LineError as error:
             raise TaskFileError(path, number, error.problem, error.hint) from None
     _check_transfer(options, lines, path)
     return options
@@ -93,14 +94,6 @@ _CONTINUED = (" \\", " ^", "\t\\", "\t^")  # what a line of a shell's or of cmd'
 _USABLE = {name: option for name, option in OPTIONS.items() if option.usable}
 
 
-class _LineError(Exception):
-    """What is wrong with the line at hand; parse_config adds where."""
-
-    def __init__(self, problem: str, hint: str = "") -> None:
-        super().__init__(problem, hint)
-        self.problem, self.hint = problem, hint
-
-
 def _lines(text: str, path: str) -> list[str]:
     if text.startswith(("\udcff\udcfe", "\udcfe\udcff")):
         raise TaskFileError(path, 1, "the file is UTF-16", "save it as UTF-8")
@@ -131,7 +124,7 @@ def _read_line(line: str) -> tuple[Option, ...]:
         name, value = plain.groups()
         known = _USABLE.get(name)
         if known and (value is None) == (known.kind == "flag"):
-            return (Option(name, True) if value is None else _take(known, value),)
+            return (Option(name, True) if value is None else Option(known.name, check_value(known, value)),)
     return _read_any_line(line)
 
 
@@ -144,9 +137,9 @@ def _read_any_line(line: str) -> tuple[Option, ...]:
     if not line or line[0] == "#":
         return ()
     if _COMMAND(line):
-        raise _LineError("this is a curl command line, not a curl config file", _ONE_OPTION_A_LINE)
+        raise LineError("this is a curl command line, not a curl config file", _ONE_OPTION_A_LINE)
     if line.endswith(_CONTINUED):
-        raise _LineError("a line can't be continued on the next one", _ONE_OPTION_A_LINE)
+        raise LineError("a line can't be continued on the next one", _ONE_OPTION_A_LINE)
     if line[0] == "-" and line[1:2] != "-":
         return _read_letters(line)
     parts = _DASHED(line) if line[0] == "-" else _NAME_GAP_REST(line)
@@ -157,7 +150,7 @@ def _read_any_line(line: str) -> tuple[Option, ...]:
         if raw or gap.strip(" \t"):
             _takes_no_value(known.name, raw)
         return (Option(known.name, on),)
-    return (_take(known, _value(known.name, raw)),)
+    return (Option(known.name, check_value(known, _value(known.name, raw))),)
 
 
 def _read_letters(line: str) -> tuple[Option, ...]:
@@ -166,15 +159,16 @@ def _read_letters(line: str) -> tuple[Option, ...]:
     assert parts is not None  # it matches any line with a dash
     letters, rest = parts.groups()
     if not letters:
-        raise _LineError('no option name after "-"')
+        raise LineError('no option name after "-"')
     if letters.partition("=")[0].removeprefix("no-") in OPTIONS:
-        problem = f'"-{_shown(letters)}" has one dash, so curl would read it letter by letter'
-        raise _LineError(problem, "a long name has two dashes, or none")
+        problem = f'"-{shown(letters)}" has one dash, so curl would read it letter by letter'
+        raise LineError(problem, "a long name has two dashes, or none")
     options: list[Option] = []
     for index, letter in enumerate(letters, 1):
         known = _find_letter(letter)
         if known.kind != "flag":
-            return (*options, _take(known, _letter_value(known.name, letters[index:], rest)))
+            value = check_value(known, _letter_value(known.name, letters[index:], rest))
+            return (*options, Option(known.name, value))
         options.append(Option(known.name, letter != "N"))  # the one letter that switches off: -N is no-buffer
     if rest:
         _takes_no_value(options[-1].name, rest)
@@ -186,7 +180,7 @@ def _letter_value(name: str, glued: str, rest: str) -> str:
     if not glued:
         return _value(name, rest)
     if glued[0] in "\"'":
-        raise _LineError("curl would take a quote glued to a letter as part of the value", f'write {name} = "..."')
+        raise LineError("curl would take a quote glued to a letter as part of the value", f'write {name} = "..."')
     if rest or _BLANK(glued):
         raise _unquoted_blank(name, glued)
     return glued
@@ -200,33 +194,33 @@ def _find(word: str) -> tuple[CurlOption, bool]:
         raise _unknown(word)
     _refuse_unusable(known, f'"{word}"')
     if off and not known.negatable:
-        raise _LineError(f'option "{known.name}" can\'t be switched off with "no-"')
+        raise LineError(f'option "{known.name}" can\'t be switched off with "no-"')
     return known, not off
 
 
 def _find_letter(letter: str) -> CurlOption:
     known = SHORT.get(letter)
     if known is None:
-        raise _LineError(f'there is no curl option "-{_shown(letter)}"')
+        raise LineError(f'there is no curl option "-{shown(letter)}"')
     _refuse_unusable(known, f'"{known.name}" (-{letter})')
     return known
 
 
 def _refuse_unusable(known: CurlOption, shown: str) -> None:
     if known.verdict == "refused":
-        raise _LineError(f"option {shown} is refused: {known.note}")
+        raise LineError(f"option {shown} is refused: {known.note}")
     if not known.usable:
-        raise _LineError(f"option {shown} is not supported yet")
+        raise LineError(f"option {shown} is not supported yet")
 
 
 def _value(name: str, raw: str) -> str:
     """The value of an option from what follows its name and the separators."""
     if not raw or raw[0] in " \t":
-        raise _LineError(f'option "{name}" needs a value', f'write {name} = "..."')
+        raise LineError(f'option "{name}" needs a value', f'write {name} = "..."')
     if raw[0] == '"':
         return _unquoted(raw)
     if raw.startswith(("'", "$'")):
-        raise _LineError("single quotes mean nothing in a config file", f'write {name} = "..."')
+        raise LineError("single quotes mean nothing in a config file", f'write {name} = "..."')
     if _BLANK(raw):
         raise _unquoted_blank(name, raw)
     return raw
@@ -235,9 +229,9 @@ def _value(name: str, raw: str) -> str:
 def _unquoted(raw: str) -> str:
     quoted = _QUOTED(raw)
     if quoted is None:
-        raise _LineError("no closing quote on this line", 'a line end inside a value is \\n, a quote is \\"')
+        raise LineError("no closing quote on this line", 'a line end inside a value is \\n, a quote is \\"')
     if quoted.end() < len(raw):
-        raise _LineError("text after the closing quote", 'a quote inside a value is \\", a comment has its own line')
+        raise LineError("text after the closing quote", 'a quote inside a value is \\", a comment has its own line')
     inner = quoted[1]
     return _BACKSLASH.sub(_unescape, inner) if "\\" in inner else inner
 
@@ -252,40 +246,36 @@ _ONE_OPTION_A_LINE = 'write one option a line, as in url = "http://..."'
 _LINE_ENDS = "end lines with LF or CRLF"
 
 
-def _unknown(word: str) -> _LineError:
+def _unknown(word: str) -> LineError:
     if not word:
-        return _LineError("no option name on this line")
-    problem = f'there is no curl option "{_shown(word)}"'
+        return LineError("no option name on this line")
+    problem = f'there is no curl option "{shown(word)}"'
     if word.removeprefix("expand-") in OPTIONS:
-        return _LineError(f'option "{_shown(word)}" is not supported yet')
+        return LineError(f'option "{shown(word)}" is not supported yet')
     if word.lower() in ("http", "https"):
-        return _LineError(problem, 'an address is written url = "http://..."')
+        return LineError(problem, 'an address is written url = "http://..."')
     if "\r" in word:
-        return _LineError("a carriage return inside the line", _LINE_ENDS)
+        return LineError("a carriage return inside the line", _LINE_ENDS)
     if word[0] in ";/*[":
-        return _LineError(problem, "a comment begins with #")
+        return LineError(problem, "a comment begins with #")
     near = nearest(word)
     if word[0].isupper() and word.lower() != near:
-        return _LineError(problem, f'a request header is written header = "{_shown(word)}: ..."')
-    return _LineError(problem, f'did you mean "{near}"?' if near else "")
+        return LineError(problem, f'a request header is written header = "{shown(word)}: ..."')
+    return LineError(problem, f'did you mean "{near}"?' if near else "")
 
 
 def _takes_no_value(name: str, raw: str) -> NoReturn:
     off = raw.strip("\"' =:").lower() in ("false", "off", "no", "0") and OPTIONS[name].negatable
     hint = f"write no-{name} to switch it off" if off else f"write {name} alone; a comment has its own line"
-    raise _LineError(f'option "{name}" takes no value', hint)
+    raise LineError(f'option "{name}" takes no value', hint)
 
 
-def _unquoted_blank(name: str, raw: str) -> _LineError:
+def _unquoted_blank(name: str, raw: str) -> LineError:
     if "\r" in raw:
-        return _LineError("a carriage return inside the line", _LINE_ENDS)
+        return LineError("a carriage return inside the line", _LINE_ENDS)
     if raw.startswith(("= ", ": ")):
-        return _LineError(f'after a dashed name curl takes the "{raw[0]}" for the value', f'write {name} = "..."')
-    return _LineError(f'a blank in the unquoted value of "{name}", where curl cuts it', f'write {name} = "..."')
-
-
-def _shown(text: str) -> str:
-    return printable(text if len(text) <= 60 else text[:60] + "...")
+        return LineError(f'after a dashed name curl takes the "{raw[0]}" for the value', f'write {name} = "..."')
+    return LineError(f'a blank in the unquoted value of "{name}", where curl cuts it', f'write {name} = "..."')
 
 
 # ── values ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -294,107 +284,11 @@ _UNESCAPED = {"t": "\t", "n": "\n", "r": "\r", "v": "\v"}
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\t": "\\t", "\n": "\\n", "\r": "\\r", "\v": "\\v"})
 _SPECIAL = re.compile(r'[\\"\t\n\r\v]').search
 _UNWRITABLE = re.compile("[\x00-\x08\x0c\x0e-\x1f\x7f\ud800-\udc7f\udd00-\udfff]").search
-_CONTROL = re.compile(r"[\x00-\x08\n\x0c-\x1f\x7f]").search
-
-_BLANK_OR_CONTROL = re.compile(r"[\x00-\x20\x7f]").search
-_HEADER = re.compile(r"@.|[!#$%&'*+.^_`|~0-9A-Za-z-]+(?::|;[ \t]*\Z)").match
-_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+").fullmatch
-_RANGES = re.compile(r"(?:[0-9]+-[0-9]*|-[0-9]+)(?:,(?:[0-9]+-[0-9]*|-[0-9]+))*").fullmatch
-_INTEGER = re.compile(r"-?[0-9]{1,10}").fullmatch
-_DECIMAL = re.compile(r"[0-9]{1,10}(?:\.[0-9]+)?").fullmatch
-_LARGEST = 2**31 - 1  # of a whole number; of milliseconds too, which libcurl counts in
 
 _BRACKET = re.compile(r"[][{}]").search
 _ESCAPED_BRACKET = re.compile(r"\\[][{}]").search
 _IPV6 = re.compile(r"\[([0-9A-Fa-f:.]{2,})(?:%(?:25)?[^\]]{1,15})?\]")
 _BODY = frozenset(option.name for option in OPTIONS.values() if option.kind == "body")
-
-
-def _take(known: CurlOption, value: str) -> Option:
-    """The option, if `value` is one that curl takes as it stands and that can't leave its line of the request."""
-    if known.kind != "body":
-        if not value and known.kind != "text":
-            raise _LineError(f'option "{known.name}" needs a value that is not empty')
-        # Without this a line end in a value would write headers, or a whole request, of its own.
-        if _CONTROL(value):
-            raise _LineError(f'option "{known.name}" holds a line end or another control character')
-    check = _CHECKS.get(known.name) or _CHECKS.get(known.kind)
-    if check:
-        check(known.name, value)
-    return Option(known.name, value)
-
-
-def _check_url(_name: str, value: str) -> None:
-    if value[0] == "@":
-        raise _LineError("a url that begins with @ is a list of urls to curl", "one task is one transfer")
-    if _BLANK_OR_CONTROL(value):
-        raise _LineError("a blank or a control character in the url", "write a blank as %20")
-
-
-def _check_output(_name: str, value: str) -> None:
-    if value == "-":
-        raise _LineError("a page can't go to the standard output", "name a file, or leave the option out")
-
-
-def _check_content(name: str, value: str) -> None:
-    named = name == "data-urlencode" and "=" not in value  # NAME@FILE
-    if value == "@-" or (named and value.partition("@")[1:] == ("@", "-")):
-        raise _stdin(name)
-
-
-def _check_header(name: str, value: str) -> None:
-    if value == "@-":
-        raise _stdin(name)
-    if not _HEADER(value):
-        raise _LineError("not a header", '"Name: value" sends it, "Name:" removes it, "Name;" sends it empty')
-
-
-def _check_cookie(name: str, value: str) -> None:
-    if value in ("-", "@-"):
-        raise _stdin(name)
-
-
-def _check_request(_name: str, value: str) -> None:
-    if not _TOKEN(value):
-        raise _LineError(f'"{_shown(value)}" can\'t be a request method', "as in GET, POST, PUT")
-
-
-def _check_range(_name: str, value: str) -> None:
-    if not _RANGES(value):
-        raise _LineError(f'"{_shown(value)}" is not a range of bytes', "as in 0-499, 500-, -500 or 0-9,20-29")
-
-
-def _check_number(name: str, value: str) -> None:
-    lowest = -1 if name == "max-redirs" else 0
-    if not _INTEGER(value) or not lowest <= int(value) <= _LARGEST:
-        raise _LineError(f'option "{name}" needs a whole number from {lowest}, not "{_shown(value)}"')
-
-
-def _check_seconds(name: str, value: str) -> None:
-    if not _DECIMAL(value) or float(value) * 1000 > _LARGEST:
-        hint = f"digits, a point if need be, at most {_LARGEST // 1000}"
-        raise _LineError(f'option "{name}" needs a number of seconds, not "{_shown(value)}"', hint)
-
-
-_CHECKS: dict[str, Callable[[str, str], None]] = {  # by the name of the option, else by its kind
-    "url": _check_url,
-    "output": _check_output,
-    "data": _check_content,
-    "data-ascii": _check_content,
-    "data-binary": _check_content,
-    "data-urlencode": _check_content,
-    "json": _check_content,
-    "header": _check_header,
-    "cookie": _check_cookie,
-    "request": _check_request,
-    "range": _check_range,
-    "number": _check_number,
-    "seconds": _check_seconds,
-}
-
-
-def _stdin(name: str) -> _LineError:
-    return _LineError(f'option "{name}" can\'t read the standard input', "a crawl has none for its tasks: name a file")
 
 
 def _is_ipv6(text: str) -> bool:

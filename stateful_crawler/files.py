@@ -24,6 +24,12 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _APPEND = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
+# What the machine says when the folder as a whole can't be written any more: the run stops, no task is to blame.
+_MACHINE_FAULTS = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EMFILE, errno.ENOENT}
+)
+
+
 def exists(path: str) -> bool:
     """Whether the name is taken, also by a dangling link."""
     return os.access(path, os.F_OK, follow_symlinks=False)
@@ -224,3 +230,23 @@ def read_open(fd: int, path: str, limit_bytes: int) -> bytes:
     if not data and not S_ISREG(os.fstat(fd).st_mode):
         raise OSError(errno.EINVAL, "not a regular file", path)
     return data
+
+
+class machine_faults:  # noqa: N801 - reads as a verb where it is used
+    """Translate what the machine refuses into our own error; anything else is not expected and goes up as it is.
+
+    A class and not a generator: it stands on the path of every page, and costs a quarter.
+    """
+
+    __slots__ = ("_doing", "_path")
+
+    def __init__(self, doing: str, path: str) -> None:
+        self._doing, self._path = doing, path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _type: object, error: BaseException | None, _traceback: object) -> None:
+        if isinstance(error, OSError) and error.errno in _MACHINE_FAULTS:
+            hint = "make room, then `sc crawl` goes on" if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""
+            raise EnvironmentFault.from_os(self._doing, self._path, error, hint) from error

@@ -18,7 +18,6 @@ from stateful_crawler.workdir import (
     MAX_TASK_BYTES,
     STATES,
     Workdir,
-    machine_faults,
     read_task_records,
 )
 
@@ -73,7 +72,7 @@ class Pages:
         """
         final = self.path_of(task)
         aside = outcome.aside or self.aside_of(task.name)
-        with machine_faults("can't write", final):
+        with files.machine_faults("can't write", final):
             if outcome.aside is None:
                 files.write_aside(aside, outcome.body)
             self._make_folder(task, aside)
@@ -102,7 +101,7 @@ class Pages:
     def keep_error(self, name: str, outcome: Outcome) -> None:
         """Keep the body of a failed answer for `sc show`, in place of the one of the last try."""
         path = self.error_path(name)
-        with machine_faults("can't write", path):
+        with files.machine_faults("can't write", path):
             if outcome.aside:
                 files.publish(outcome.aside, path)
             elif outcome.body:
@@ -114,7 +113,7 @@ class Pages:
 
     def publish_items(self, name: str) -> None:
         """Put the items that a worker wrote aside under their final name."""
-        with machine_faults("can't write", self.items_path(name)):
+        with files.machine_faults("can't write", self.items_path(name)):
             files.publish(self.items_aside(name), self.items_path(name))
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────────────────────────

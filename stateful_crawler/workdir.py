@@ -12,16 +12,15 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import os
 from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from stateful_crawler import files
-from stateful_crawler.errors import EnvironmentFault, NameTaken, TaskFileError, UsageError, WorkdirBusy, printable
-from stateful_crawler.task import Record, Task, read_task, utc_now
+from stateful_crawler import files, runlock
+from stateful_crawler.errors import EnvironmentFault, NameTaken, TaskFileError, UsageError, printable
+from stateful_crawler.task import Record, Task, read_task
 
 State = Literal["origin", "working", "success", "error"]
 STATES: tuple[State, ...] = ("origin", "working", "success", "error")
@@ -32,11 +31,6 @@ ASIDE = ".part"
 MAX_TASK_BYTES = 32 * 1024 * 1024
 # `.NAME.error` must fit into the 255 bytes of a file name.
 MAX_STEM_BYTES = 240
-
-# What the machine says when the folder as a whole can't be written any more: the run stops, no task is to blame.
-_MACHINE_FAULTS = frozenset(
-    {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EMFILE, errno.ENOENT}
-)
 
 
 @dataclass(slots=True)
@@ -56,23 +50,12 @@ class Claim:
     attempt: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Running:
-    """Who holds the workdir, as run.json tells it."""
-
-    pid: int
-    host: str
-    started: str
-    born: str = ""
-
-
 class Workdir:
     """One crawl's folder. `root` may be relative; it is made absolute once, here."""
 
     def __init__(self, root: str) -> None:
         self.root = os.path.abspath(root)
         self._dirs = {name: os.path.join(self.root, name) + os.sep for name in (*STATES, *OUTPUTS)}
-        self._run_json = os.path.join(self.root, ".sc", "run.json")
 
     # ── opening ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -80,7 +63,7 @@ class Workdir:
         """Make what is missing and see that every state can be written, before the first request is made."""
         if not create and not os.path.isdir(self.root):
             raise UsageError(f"there is no workdir {printable(self.root)}; `sc init` makes one, `-w DIR` names another")
-        for path in (*self._dirs.values(), os.path.dirname(self._run_json)):
+        for path in (*self._dirs.values(), os.path.join(self.root, runlock.FOLDER)):
             try:
                 os.makedirs(path, exist_ok=True)
             except OSError as error:
@@ -94,28 +77,13 @@ class Workdir:
             )
         return self
 
-    @contextlib.contextmanager
-    def lock(self, argv: Collection[str]) -> Iterator[None]:
-        """Be the one run of this workdir; raises WorkdirBusy, naming the other, where it has one already."""
-        with files.only_one(os.path.join(self.root, ".sc", "lock")) as ours:
-            if not ours:
-                holder = self._read_run()
-                raise WorkdirBusy(self.root, *((holder.pid, holder.host, holder.started) if holder else ()))
-            run = {"pid": os.getpid(), "host": os.uname().nodename, "started": utc_now(), "argv": list(argv)}
-            run["born"] = _born(os.getpid())
-            with machine_faults("can't write", self._run_json):
-                files.replace(self._run_json, json.dumps(run).encode())
-            try:
-                yield
-            finally:
-                files.remove(self._run_json)
+    def lock(self, argv: Collection[str]) -> contextlib.AbstractContextManager[None]:
+        """Be the one run of this workdir, in a `with`; raises WorkdirBusy, naming the other, where there is one."""
+        return runlock.hold(self.root, argv)
 
-    def running(self) -> Running | None:
+    def running(self) -> runlock.Running | None:
         """The live run of this workdir, if there is one; never takes the lock."""
-        run = self._read_run()
-        if run is None or (run.host == os.uname().nodename and not (_alive(run.pid) and _born(run.pid) == run.born)):
-            return None
-        return run
+        return runlock.running(self.root)
 
     # ── looking ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -170,7 +138,7 @@ class Workdir:
         final = self.path("origin", task.name)
         # The pid tells a later run whether this file's owner is dead: adding needs no lock, so the lock can't tell.
         aside = f"{self._dirs['origin']}.{task.name}.{os.getpid()}{ASIDE}"
-        with machine_faults("can't add", final):
+        with files.machine_faults("can't add", final):
             files.write_aside(aside, task.text())
             ours = os.lstat(aside).st_ino
             try:
@@ -204,7 +172,7 @@ class Workdir:
     def record(self, claim: Claim, record: Record) -> None:
         """Append what happened to the task's file."""
         line = record.line()
-        with machine_faults("can't write", claim.path):
+        with files.machine_faults("can't write", claim.path):
             if claim.fd >= 0:
                 files.write_all(claim.fd, b"\n" + line if claim.torn else line)
             else:
@@ -284,13 +252,6 @@ class Workdir:
                 return True
         return False
 
-    def _read_run(self) -> Running | None:
-        try:
-            run = json.loads(files.read_regular(self._run_json, 1 << 20))
-            return Running(int(run["pid"]), str(run["host"]), str(run["started"]), str(run.get("born", "")))
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
-
     def _reclaim(self, name: str) -> Claim | None:
         path = self.path("working", name)
         try:
@@ -308,8 +269,9 @@ class Workdir:
                 if entry.name.startswith(".") and entry.name.endswith(ASIDE):
                     files.remove(entry.path)
         for entry in self._scan("origin"):
+            aside = entry.name.startswith(".") and entry.name.endswith(ASIDE)
             pid = entry.name.removesuffix(ASIDE).rpartition(".")[2]
-            if entry.name.startswith(".") and entry.name.endswith(ASIDE) and pid.isdecimal() and not _alive(int(pid)):
+            if aside and pid.isdecimal() and not runlock.alive(int(pid)):
                 files.remove(entry.path)
 
 
@@ -369,45 +331,3 @@ def _visible_files(folder: str) -> Iterator[str]:
                     folders.append(entry.path)
                 else:
                     yield entry.path
-
-
-def _born(pid: int) -> str:
-    """When a process began, in the kernel's ticks; empty where the system does not tell.
-
-    Without it another process that got a dead run's number would pass for that run.
-    """
-    try:
-        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
-            return file.read().rpartition(")")[2].split()[19]
-    except (OSError, IndexError):
-        return ""
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except (PermissionError, OverflowError):
-        return True
-    return True
-
-
-class machine_faults:  # noqa: N801 - reads as a verb where it is used
-    """Translate what the machine refuses into our own error; anything else is not expected and goes up as it is.
-
-    A class and not a generator: it stands on the path of every page, and costs a quarter.
-    """
-
-    __slots__ = ("_doing", "_path")
-
-    def __init__(self, doing: str, path: str) -> None:
-        self._doing, self._path = doing, path
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, _type: object, error: BaseException | None, _traceback: object) -> None:
-        if isinstance(error, OSError) and error.errno in _MACHINE_FAULTS:
-            hint = "make room, then `sc crawl` goes on" if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""
-            raise EnvironmentFault.from_os(self._doing, self._path, error, hint) from error

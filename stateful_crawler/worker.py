@@ -22,7 +22,7 @@ from stateful_crawler.errors import PluginError, TaskFileError
 from stateful_crawler.page import Page
 from stateful_crawler.pages import Pages
 from stateful_crawler.task import NO_CONTENT, Outcome, Task
-from stateful_crawler.workdir import Workdir, machine_faults
+from stateful_crawler.workdir import Workdir
 
 MAX_PAGE_BYTES = 1 << 31
 MAX_TRACEBACK = 4000
@@ -233,7 +233,7 @@ def _plain(value: Any, at: str, depth: int) -> Any:
 
 def _write_items(name: str, lines: list[bytes]) -> None:
     aside = _worker.pages.items_aside(name)
-    with machine_faults("can't write", aside):
+    with files.machine_faults("can't write", aside):
         files.write_aside(aside, b"".join(lines))
 
 

@@ -26,7 +26,7 @@ from servers import FaultServer, Request, cut, hold, ok, status
 
 from stateful_crawler import cli
 from stateful_crawler.cli import COMMANDS, progress
-from stateful_crawler.run import Tally
+from stateful_crawler.control import Tally
 
 PARSER = "def parse(page):\n    yield {'n': len(page.css('p'))}\n"
 STATUS_KEYS = {"origin", "working", "success", "error", "html", "parsed", "errors", "ignored", "running", "failing"}

@@ -27,13 +27,13 @@ from test_layers import LAYERS, ONLY_IMPORTERS, OUTSIDE
 
 from stateful_crawler import cli, fsck, plugins, settings
 from stateful_crawler.cli.summary import as_dict
+from stateful_crawler.control import Tally
 from stateful_crawler.curlconfig import parse_config
 from stateful_crawler.curloptions import OPTIONS
 from stateful_crawler.errors import TaskFileError
 from stateful_crawler.page import Page
 from stateful_crawler.reasons import REASONS
 from stateful_crawler.report import facts_of, status_of
-from stateful_crawler.run import Tally
 from stateful_crawler.sites import PORT, Response, Server, bookshop, quotes
 from stateful_crawler.task import name_for, new_task
 from stateful_crawler.workdir import OUTPUTS, STATES, Workdir

@@ -17,9 +17,9 @@ from helpers import Project, assert_failures_explained, assert_in_one_state, cle
 from servers import ok, status
 
 from stateful_crawler import crawl, parse
+from stateful_crawler.control import CrawlSettings, Stop
 from stateful_crawler.errors import PluginError
 from stateful_crawler.plugins import Plugin
-from stateful_crawler.run import CrawlSettings, Stop
 from stateful_crawler.workdir import Workdir
 
 GOOD = ("good-1", "good-2", "good-3", "good-4", "good-5")

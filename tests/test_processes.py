@@ -34,9 +34,10 @@ from servers import SILENCE, FaultServer, Request, hold, ok, status
 from workdir_helpers import Started, assert_all_end, end, hidden, minding_modes, small_disk, started_sc
 
 from stateful_crawler.cli import progress
+from stateful_crawler.control import CrawlSettings, Stop, Tally
 from stateful_crawler.crawl import crawl
 from stateful_crawler.errors import EnvironmentFault
-from stateful_crawler.run import WIND_DOWN_S, CrawlSettings, Stop, Tally
+from stateful_crawler.run import WIND_DOWN_S
 from stateful_crawler.workdir import STATES, Workdir
 
 BUSY, ENVIRONMENT, FAILED = 6, 7, 3

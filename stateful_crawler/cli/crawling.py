@@ -115,9 +115,9 @@ def _run(project: Project, options: dict[str, Any], as_json: bool, story: Callab
 
 
 def _settings(project: Project, options: dict[str, Any]) -> Any:
+    from stateful_crawler.control import CrawlSettings
     from stateful_crawler.fetch import Limits
     from stateful_crawler.plugins import Plugin
-    from stateful_crawler.run import CrawlSettings
 
     path = None if options.get("no_parse") else project.plugin_path(options["parser"], "parser.py")
     return CrawlSettings(

@@ -12,8 +12,8 @@ from types import FrameType
 
 import click
 
+from stateful_crawler.control import Stop, Tally, Watch
 from stateful_crawler.errors import printable
-from stateful_crawler.run import Stop, Tally, Watch
 
 LINE_EVERY_S = 10.0
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

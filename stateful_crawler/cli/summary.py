@@ -6,8 +6,8 @@ import os
 from typing import Any
 
 from stateful_crawler.cli.options import count
+from stateful_crawler.control import Tally
 from stateful_crawler.errors import printable
-from stateful_crawler.run import Tally
 from stateful_crawler.workdir import Workdir
 
 

@@ -7,24 +7,21 @@ of setting them anew. A handle is never used twice: a reset handle keeps its coo
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from urllib.parse import quote_plus
 
 import pycurl
 
 from stateful_crawler.curlconfig import Option
 from stateful_crawler.errors import EnvironmentFault, LocalFileError, TaskFileError, printable
-from stateful_crawler.files import read_regular
+from stateful_crawler.fetch import body
 from stateful_crawler.task import USER_AGENT, Task
 from stateful_crawler.urls import ascii_host
 
 MAX_REDIRECTS = 50
 # To curl 0 means no limit at all; here a server that falls silent must not hold a connection for ever.
 LONGEST_S = 86_400.0
-MAX_DATA_FILE_BYTES = 64 * 1024 * 1024
 HTTP_ONLY = pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS
 _PROTOCOLS = {"http": pycurl.PROTO_HTTP, "https": pycurl.PROTO_HTTPS, "all": HTTP_ONLY}
 
@@ -91,7 +88,7 @@ def prepare(task: Task, root: str, max_body_bytes: int) -> tuple[pycurl.Curl, bo
     if recipe.headers:
         handle.setopt(pycurl.HTTPHEADER, list(recipe.headers))
     for path in recipe.cookie_files:
-        handle.setopt(pycurl.COOKIEFILE, os.fsencode(_inside(path, root, task.name)) if path else b"")
+        handle.setopt(pycurl.COOKIEFILE, os.fsencode(body.inside(path, root, task.name)) if path else b"")
     handle.setopt(pycurl.URL, url.encode("utf-8", "surrogateescape"))
     return handle, recipe.head
 
@@ -297,84 +294,16 @@ _READERS: dict[str, _Reader] = {
 }
 
 
-# ── bodies ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def _set_body(handle: pycurl.Curl, recipe: Recipe, task: Task, url: str, root: str) -> str:
     """Set the request's body, or with `get` put it into the url, which is returned."""
-    body = b""
-    for option in recipe.data:
-        piece = _body_piece(option, root, task.name)
-        body = body + b"&" + piece if body and option.name != "json" else body + piece
+    data = body.compose(recipe.data, root, task.name)
     if recipe.get:
-        return _with_query(url, body.decode("utf-8", "surrogateescape"))
-    handle.setopt(pycurl.POSTFIELDSIZE_LARGE, len(body))
-    handle.setopt(pycurl.POSTFIELDS, body)
+        return body.with_query(url, data.decode("utf-8", "surrogateescape"))
+    handle.setopt(pycurl.POSTFIELDSIZE_LARGE, len(data))
+    handle.setopt(pycurl.POSTFIELDS, data)
     if recipe.method:
         handle.setopt(pycurl.CUSTOMREQUEST, recipe.method.encode())
     return url
-
-
-def _with_query(url: str, query: str) -> str:
-    """`query` after what the url has of its own, before its fragment."""
-    if not query:
-        return url
-    rest, mark, fragment = url.partition("#")
-    path, _, own = rest.partition("?")
-    joint = "&" if own and not own.endswith("&") else ""
-    return f"{path}?{own}{joint}{query}{mark}{fragment}"
-
-
-def _body_piece(option: Option, root: str, name: str) -> bytes:
-    value = str(option.value)
-    if option.name == "data-raw":
-        return value.encode("utf-8", "surrogateescape")
-    if option.name == "data-urlencode":
-        return _urlencoded(value, root, name)
-    if not value.startswith("@"):
-        return value.encode("utf-8", "surrogateescape")
-    content = _read_data_file(value[1:], root, name)
-    return re.sub(rb"[\r\n\0]", b"", content) if option.name in ("data", "data-ascii") else content
-
-
-def _urlencoded(value: str, root: str, name: str) -> bytes:
-    """`content`, `=content`, `name=content`, `@file` or `name@file`: the content is encoded, the name is not."""
-    mark = re.search(r"[=@]", value)
-    if mark is None:
-        return _encode(value.encode("utf-8", "surrogateescape"))
-    key, content = value[: mark.start()], value[mark.end() :]
-    raw = content.encode("utf-8", "surrogateescape") if mark[0] == "=" else _read_data_file(content, root, name)
-    prefix = key.encode("utf-8", "surrogateescape") + b"=" if key else b""
-    return prefix + _encode(raw)
-
-
-def _encode(raw: bytes) -> bytes:
-    return quote_plus(raw, safe="").encode().replace(b"%7E", b"~")
-
-
-def _read_data_file(path: str, root: str, name: str) -> bytes:
-    where = f"working/{name}.conf"
-    if not path or path == "-":
-        raise TaskFileError(where, None, "a task can't read standard input")
-    try:
-        return read_regular(_inside(path, root, name), MAX_DATA_FILE_BYTES)
-    except OSError as error:
-        raise LocalFileError(
-            where, None, f"can't read {printable(path)}: {error.strerror}", "paths start from the workdir"
-        ) from error
-
-
-def _inside(path: str, root: str, name: str) -> str:
-    """The absolute path of a file whose content goes out with the request; it must lie in the workdir.
-
-    Without this a task from elsewhere could send any file of this machine to any server.
-    """
-    full = os.path.realpath(os.path.join(root, path))
-    if not full.startswith(os.path.realpath(root) + os.sep):
-        raise TaskFileError(
-            f"working/{name}.conf", None, f"{printable(path)} lies outside the workdir", "copy it into the workdir"
-        )
-    return full
 
 
 def _ascii_url(task: Task) -> str:
