@@ -76,12 +76,14 @@ class Pages:
             if outcome.aside is None:
                 files.write_aside(aside, outcome.body)
             self._make_folder(task, aside)
-            if not files.exists(final):
+            try:
                 if task.output is None or task.output == f"html/{task.name}.html":
-                    files.publish(aside, final)
+                    files.move(aside, final)
                 else:
                     os.link(aside, final)
                 return
+            except (NameTaken, FileExistsError):
+                pass  # by an older page of its own, or by another task's
         if not self._owns(task):
             files.remove(aside)
             raise NameTaken(self._workdir.relative(final), self._owner_of(task.page_output, task.name))

@@ -41,7 +41,6 @@ _NAME = re.compile(r"[A-Za-z0-9._-]+")
 # Host and the rest of a url: scheme and port say little, and a password must not stand in a file name.
 _SPOKEN = re.compile(r"(?:[^/?#]*://)?(?:[^/?#]*@)?(\[[^]/?#]*\]|[^/?#:]*)(?::[^/?#]*)?(.*)", re.S).fullmatch
 _encode = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
-_quote = json.encoder.encode_basestring
 # A task as `Task.text` writes it: a record, url, output, other options, more records. What the grammar refuses must
 # not match: `@file` is a list of urls to curl, `-` its standard output.
 _WRITTEN = re.compile(
@@ -313,25 +312,5 @@ def _shorten(value: Any, limit: int) -> Any:
 
 
 def _json(facts: Mapping[str, Any]) -> bytes:
-    """As json.dumps spells it, at half the cost: each page needs it, and a server repeats most of its headers."""
-    text = ", ".join([f"{_quote(key)}: {_spell(value)}" for key, value in facts.items()])
     # "backslashreplace" can only meet lone surrogates, which JSON spells the same way.
-    return f"{{{text}}}".encode("utf-8", "backslashreplace")
-
-
-def _spell(value: Any) -> str:
-    kind = type(value)
-    if kind is str:
-        return _quote(value)
-    if kind is int or kind is float:
-        return repr(value)
-    if kind is bool:
-        return "true" if value else "false"
-    if kind is list and value and type(value[0]) is tuple:
-        return "[" + ", ".join(map(_spell_pair, value)) + "]"
-    return _encode(value)
-
-
-@lru_cache(maxsize=1024)
-def _spell_pair(pair: tuple[str, str]) -> str:
-    return f"[{_quote(pair[0])}, {_quote(pair[1])}]"
+    return _encode(facts).encode("utf-8", "backslashreplace")
