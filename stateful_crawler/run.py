@@ -49,10 +49,10 @@ def run(workdir: Workdir, settings: CrawlSettings, choose: Choose, stop: Stop, w
             digest = parser.check()
         fetcher = Fetcher(workdir.root, settings.limits, Pages(workdir).aside_of)
         stack.callback(fetcher.close)
-        tasks = _Run(workdir, settings, choose(digest), fetcher, parser, tally)
+        tasks = _Run(workdir, settings, choose(digest), fetcher, parser, tally, stop)
         stack.callback(tasks.put_back_all)
         fetcher.watch(stop.fd)
-        tasks.go(stop, watch)
+        tasks.go(watch)
     return tally
 
 
@@ -67,9 +67,10 @@ class _Run:
         fetcher: Fetcher,
         parser: _Parser | None,
         tally: Tally,
+        stop: Stop,
     ) -> None:
         self._workdir, self._pages, self._settings, self._claims = workdir, Pages(workdir), settings, claims
-        self._fetcher, self._parser, self.tally = fetcher, parser, tally
+        self._fetcher, self._parser, self.tally, self._stop = fetcher, parser, tally, stop
         self._in_hand: dict[str, Claim] = {}
         self._waiting: list[tuple[float, int, Claim]] = []
         self._order = itertools.count()
@@ -79,10 +80,10 @@ class _Run:
         if parser is not None:
             fetcher.watch(parser.wake_fd)
 
-    def go(self, stop: Stop, watch: Watch) -> None:
+    def go(self, watch: Watch) -> None:
         """Claim, wait, finish, until nothing is in hand and nothing new is to be found; or until asked to stop."""
         next_tick = 0.0
-        while not stop.requested:
+        while not self._stop.requested:
             ended = self._fetcher.wait(self._pause_s())
             # Each answer that is saved makes room for a request: the server works while we save the others. Not all
             # requests first: a kill would then cost those under way and as many answers that were not yet saved.
@@ -92,7 +93,9 @@ class _Run:
                 self._fetched(claim, outcome)
                 self._claim_more()
             dry = self._claim_more()
-            if not stop.requested:  # what a signal to the whole group did to a worker is for the wind-down to judge
+            if (
+                not self._stop.requested
+            ):  # what a signal to the whole group did to a worker is for the wind-down to judge
                 self._hand_on_parsing()
             if dry and not self._in_hand and self._is_really_dry():
                 break
@@ -100,7 +103,7 @@ class _Run:
                 next_tick = now + TICK_S
                 self._tell(watch)
         else:
-            stop.acknowledge()
+            self._stop.acknowledge()
             self._wind_down(watch)
         self._tell(watch)
 
@@ -128,7 +131,11 @@ class _Run:
 
     def _has_room(self) -> bool:
         backlog = self._parser.backlog if self._parser else 0
-        return self._fetcher.room > self._unsaved and backlog < self._max_backlog and len(self._waiting) < MAX_WAITING
+        return self._has_connection() and backlog < self._max_backlog and len(self._waiting) < MAX_WAITING
+
+    def _has_connection(self) -> bool:
+        """Whether a request may begin now. After a stop, which may come at any time, none does."""
+        return self._fetcher.room > self._unsaved and not self._stop.requested
 
     def _begin(self, claim: Claim) -> None:
         """Send the task where it belongs: to the network, or past it if its page is whole."""
@@ -150,7 +157,7 @@ class _Run:
             self._fail(claim, Outcome("fetch", False, reason, str(error)))
 
     def _start_those_that_waited(self) -> None:
-        while self._waiting and self._fetcher.room > self._unsaved and self._waiting[0][0] <= time.monotonic():
+        while self._waiting and self._has_connection() and self._waiting[0][0] <= time.monotonic():
             claim = heapq.heappop(self._waiting)[2]
             self._start(claim, _task(claim))
 
@@ -268,11 +275,10 @@ class _Run:
         for _, _, claim in self._waiting:
             self._give_up(claim)
         self._waiting.clear()
+        for claim in self._parser.withdraw() if self._parser else ():
+            self._give_up(claim)
         deadline = time.monotonic() + WIND_DOWN_S
         while self._in_hand and time.monotonic() < deadline:
-            if self._parser is not None:
-                for claim in self._parser.withdraw():
-                    self._give_up(claim)
             self._wind_down_step(min(TICK_S, deadline - time.monotonic()))
             self._tell(watch)
 
@@ -288,6 +294,8 @@ class _Run:
                 self._give_up(claim)  # a signal to the whole group ended the worker too: no fault of the page
             else:
                 self._parsed(claim, outcome)
+        if self._parser is not None:
+            self._parser.dispatch()  # what was being fetched when the stop came may be parsed, too
 
     def put_back_all(self) -> None:
         """Put all that is still in hand back: after a stop, and after an error that ends the run."""

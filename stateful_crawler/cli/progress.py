@@ -29,8 +29,8 @@ def stop_on_signals() -> Iterator[tuple[Stop, list[int]]]:
             os.write(2, b"\nsc: left at once; nothing is lost, `sc crawl` goes on\n")
             os._exit(128 + number)
         came.append(number)
-        os.write(2, b"\nsc: stopping: what is under way may end (8 s); once more to leave at once\n")
         stop.request()
+        os.write(2, b"\nsc: stopping: what is under way may end (8 s); once more to leave at once\n")
 
     before = {number: signal.signal(number, on_signal) for number in _SIGNALS}
     try:
