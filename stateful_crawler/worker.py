@@ -5,6 +5,7 @@ The user's code may do anything here: hang, exit, crash. Whatever it does costs 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import fcntl
 import json
@@ -58,7 +59,7 @@ def set_up(root: str, plugin: plugins.Plugin, timeout_s: float, places: MutableS
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     if os.environ.get(SAFE_PATH) == OURS:
         del os.environ[SAFE_PATH]
-    sys.stdout = sys.stderr
+    sys.stdout = sys.__stdout__ = sys.stderr  # type: ignore[assignment]  # a stream is a stream
     os.dup2(2, 1)  # stdout is data: what a parser, or a library in C, prints must not get into it
     _die_with_parent()
     _never_exit_with_0()
@@ -251,6 +252,9 @@ class _UsersTurn:
             os._exit(0)
         signal.setitimer(signal.ITIMER_REAL, 0)
         self.on = False
+        # Without this, half a line that the parser printed is lost with this process; it may have closed the stream.
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            sys.stderr.flush()
 
 
 _users_turn = _UsersTurn()
