@@ -59,7 +59,7 @@ def set_up(root: str, plugin: plugins.Plugin, timeout_s: float, places: MutableS
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     if os.environ.get(SAFE_PATH) == OURS:
         del os.environ[SAFE_PATH]
-    sys.stdout = sys.__stdout__ = sys.stderr  # type: ignore[assignment]  # a stream is a stream
+    sys.stdout = sys.__stdout__ = sys.stderr  # type: ignore[assignment,misc]  # a stream is a stream
     os.dup2(2, 1)  # stdout is data: what a parser, or a library in C, prints must not get into it
     _die_with_parent()
     _never_exit_with_0()
