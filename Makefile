@@ -11,14 +11,14 @@ JOBS ?= auto
 .PHONY: demo test check bench clean
 
 demo: $(VENV)/ready
-	$(BIN)/sc demo --fresh
+	$(BIN)/sc demo
 
 test: $(VENV)/ready-test
 	$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
 
 check: $(VENV)/ready-test
 	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+	$(BIN)/ruff format --check stateful_crawler tests benchmarks examples
 	$(BIN)/mypy
 
 bench: $(VENV)/ready-bench

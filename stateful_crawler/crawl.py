@@ -26,7 +26,9 @@ from stateful_crawler.workdir import Claim, State, Workdir, read_last_record
 
 def create_tasks(workdir: Workdir, plugin: Plugin, arguments: Collection[str]) -> Iterator[tuple[Task, bool]]:
     """Add what the user's create() yields; each task with whether it is new (a name that exists is left as it is)."""
-    for task in plugins.call_create(plugin, list(arguments)):
+    for number, task in enumerate(plugins.call_create(plugin, list(arguments))):
+        if number == 0:
+            workdir.open()  # not before: a create() that is called wrongly must not leave a folder behind
         yield task, workdir.add(task)
 
 

@@ -248,5 +248,5 @@ class machine_faults:  # noqa: N801 - reads as a verb where it is used
 
     def __exit__(self, _type: object, error: BaseException | None, _traceback: object) -> None:
         if isinstance(error, OSError) and error.errno in _MACHINE_FAULTS:
-            hint = "make room, then `sc crawl` goes on" if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""
+            hint = "make room, then run the same command again" if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""
             raise EnvironmentFault.from_os(self._doing, self._path, error, hint) from error

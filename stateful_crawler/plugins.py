@@ -249,7 +249,7 @@ def make_task(
     meta = changes.get("meta") or {}
     if not isinstance(meta, Mapping):
         raise TypeError(f"meta must be a dict, not {type(meta).__name__}")
-    url = clean_url(url)
+    url = clean_url(url).partition("#")[0]  # never sent, and not part of the name: whichever came first would stay
     options = _options(changes, base)
     if needs_globoff(url):
         options.append(Option("globoff", True))

@@ -164,9 +164,13 @@ class Workdir:
             raise EnvironmentFault.from_os("can't move", source, error) from error
         try:
             return _read_claim(name, path, state)
-        except OSError:
-            # Not to be opened (no permission, a link, a FIFO put there meanwhile): it goes back to where it was.
-            files.move(path, source)
+        except OSError as error:
+            # Not to be opened (no permission, a link, a FIFO put there meanwhile): it goes back to where it was, unless
+            # a person has taken it away from here, or put another in its place there.
+            with contextlib.suppress(FileNotFoundError, NameTaken):
+                files.move(path, source)
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                raise EnvironmentFault.from_os("can't open", source, error, "see `ulimit -n`") from error
             return None
 
     def record(self, claim: Claim, record: Record) -> None:

@@ -233,7 +233,7 @@ def assert_nothing_was_lost(ran: list[Ran]) -> None:
     wrote = {step.command: step.wrote for step in reversed(ran)}
     counts = {word: int(count) for word, count in re.findall(r"(\w+) (\d+)", "\n".join(wrote["sc -w again status"]))}
     assert sum(counts[state] for state in STATES) == 100
-    assert 20 <= counts["success"] <= 60
+    assert 1 <= counts["success"] <= 60
     told = f"{counts['working']} {TAKEN_BACK}"
     assert (told in wrote["sc -w again crawl"]) == (counts["working"] > 0), wrote["sc -w again crawl"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import traceback
 from dataclasses import dataclass
@@ -53,6 +54,7 @@ class Project:
 
     folder: str
     workdir: str
+    given: str  # the options, of those that say where, that this command was given: a hint to run it again repeats them
     quiet: bool
     verbose: bool
     debug: bool
@@ -126,11 +128,16 @@ def sc(ctx: click.Context, folder: str | None, workdir: str | None, quiet: bool,
     flat = {key.replace("-", "_"): value for key, value in settings.items()}
     ctx.default_map = dict.fromkeys(COMMANDS, flat)
     root = workdir or settings.get("workdir") or "workdir"
-    ctx.obj = Project(here, os.path.join(here, root), quiet, verbose, debug)
+    given = "".join(f" {name} {shlex.quote(value)}" for name, value in (("-C", folder), ("-w", workdir)) if value)
+    ctx.obj = Project(here, os.path.join(here, root), given, quiet, verbose, debug)
 
 
 def main() -> None:
     """Run `sc` and exit with its code; every error ends here, as one line on stderr."""
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        if getattr(sys, name) is None:  # closed by `2>&-`: without this the first word said ends the command, unheard
+            os.dup2(os.open(os.devnull, os.O_WRONLY), number)
+            setattr(sys, name, os.fdopen(number, "w"))
     debug = "--debug" in sys.argv[1:] or os.environ.get("SC_DEBUG", "").lower() in ("1", "true", "yes", "on", "t", "y")
     try:
         code = sc.main(prog_name="sc", standalone_mode=False)

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from stateful_crawler.cli import EXIT_TASKS_FAILED, Project
-from stateful_crawler.cli.options import Size, as_json, cores, names_argument, print_json, setting, task_name
+from stateful_crawler.cli.options import Seconds, Size, as_json, cores, names_argument, print_json, setting, task_name
 from stateful_crawler.errors import UsageError, printable
 
 _CRAWL_OPTIONS = (
@@ -30,7 +30,7 @@ _PARSE_OPTIONS = (
     setting("--parser", metavar="FILE", type=click.Path(), help="The plugin.  [default: parser.py]"),
     setting("-j", "--workers", type=click.IntRange(1, 256), help="Parser processes.  [default: the number of cores]"),
     setting(
-        "--parse-timeout", type=click.FloatRange(0.1), default=60.0, show_default=True, help="Seconds for one page."
+        "--parse-timeout", type=Seconds(0.1, 86_400), default=60.0, show_default=True, help="Seconds for one page."
     ),
     as_json,
 )
@@ -98,6 +98,7 @@ def _run(project: Project, options: dict[str, Any], as_json: bool, story: Callab
     from stateful_crawler.workdir import Workdir
 
     settings = _settings(project, options)
+    _raise_descriptor_limit(settings.limits.connections)
     workdir = Workdir(project.workdir).open(create=False)
     _collect_garbage_rarely()
     with stop_on_signals() as (stop, came):
@@ -107,7 +108,8 @@ def _run(project: Project, options: dict[str, Any], as_json: bool, story: Callab
         if as_json:
             print_json(as_dict(tally))
         if not project.quiet:
-            for line in summary(tally, workdir, parsing=settings.parser is not None):
+            again = f"sc{project.given} {'retry --refetch' if settings.refetch else 'crawl'}"
+            for line in summary(tally, workdir, parsing=settings.parser is not None, again=again):
                 click.echo(line, err=True)
         if came:
             click.get_current_context().exit(128 + came[0])
@@ -141,6 +143,22 @@ def _chosen(project: Project, names: tuple[str, ...]) -> frozenset[str] | None:
         if workdir.state_of(name) is None:
             raise UsageError(f"no task {printable(name)!r} in {printable(os.path.relpath(workdir.root))}")
     return frozenset(chosen) if chosen else None
+
+
+def _raise_descriptor_limit(connections: int) -> None:
+    """Each connection wants a descriptor, each task in hand another: most systems give a process 1024 until it asks.
+
+    Raises UsageError where so many connections can't be had.
+    """
+    import resource
+
+    wanted = 3 * connections + 100
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = wanted if hard == resource.RLIM_INFINITY else hard
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(wanted, most), hard))
+    if most < wanted:
+        raise UsageError(f"-c {connections} needs {wanted} open files, and this system allows {hard}; see `ulimit -n`")
 
 
 def _collect_garbage_rarely() -> None:

@@ -25,6 +25,16 @@ class Size(click.ParamType[int]):
         return int(match[1]) << 10 * " kmg".index(match[2].lower() or " ")
 
 
+class Seconds(click.FloatRange):
+    """A time limit: a number that timers can count to."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        number = super().convert(value, param, ctx)
+        if number != number:  # "nan" is a float, and in no range
+            self.fail(f"{value!r} is not a number of seconds", param, ctx)
+        return number
+
+
 def setting(*names: str, **attributes: Any) -> Callable[[F], F]:
     """A click option that SC_NAME sets too, and sc.toml if it has a key of that name."""
     long = next(name for name in reversed(names) if name.startswith("--"))

@@ -32,7 +32,9 @@ def stop_on_signals() -> Iterator[tuple[Stop, list[int]]]:
         stop.request()
         os.write(2, b"\nsc: stopping: what is under way may end (8 s); once more to leave at once\n")
 
-    before = {number: signal.signal(number, on_signal) for number in _SIGNALS}
+    # What was ignored when we began stays so: nohup, and a shell's background jobs, mean it.
+    heeded = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, on_signal) for number in heeded}
     try:
         yield stop, came
     finally:

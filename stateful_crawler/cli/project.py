@@ -106,7 +106,7 @@ def create(project: Project, arguments: tuple[str, ...], create: str | None, as_
     path = project.plugin_path(create, "create.py")
     if path is None:
         raise UsageError("there is no create.py here; `sc init` makes one, `-C examples/bookshop` uses an example's")
-    workdir = Workdir(project.workdir).open()
+    workdir = Workdir(project.workdir)
     new = existing = 0
     with _plugins_talk():
         for _, is_new in crawl.create_tasks(workdir, plugins.Plugin.read(path), arguments):

@@ -11,9 +11,9 @@ from stateful_crawler.errors import printable
 from stateful_crawler.workdir import Workdir
 
 
-def summary(tally: Tally, workdir: Workdir, *, parsing: bool) -> list[str]:
+def summary(tally: Tally, workdir: Workdir, *, parsing: bool, again: str = "sc crawl") -> list[str]:
     """At most six lines: what was done, what failed and why, what to do next."""
-    lines = [_stopped(tally) if tally.stopped else _done(tally, parsing)]
+    lines = [_stopped(tally, again) if tally.stopped else _done(tally, parsing)]
     if tally.taken_back:
         lines.append(f"{tally.taken_back} taken back from a run that did not end")
     if tally.reasons:
@@ -49,8 +49,8 @@ def _done(tally: Tally, parsing: bool) -> str:
     return ", ".join(parts) + ("" if parsing else " (fetched only, not parsed)")
 
 
-def _stopped(tally: Tally) -> str:
-    return f"stopped: {tally.succeeded} of {tally.total} done, {tally.failed} errors; resume with: sc crawl"
+def _stopped(tally: Tally, again: str) -> str:
+    return f"stopped: {tally.succeeded} of {tally.total} done, {tally.failed} errors; resume with: {again}"
 
 
 def relative(path: str) -> str:

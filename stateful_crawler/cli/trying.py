@@ -14,10 +14,11 @@ import click
 
 from stateful_crawler.cli import EXIT_TASKS_FAILED, Project
 from stateful_crawler.cli.options import setting
-from stateful_crawler.errors import EnvironmentFault, printable
+from stateful_crawler.errors import EnvironmentFault, UsageError, printable
 from stateful_crawler.sites import PORT, SITES
 
 FOLDER = "sc-demo"
+MARK = ".made-by-sc-demo"  # holds the port that the tasks ask at
 PAGES = 100
 MUST_FAIL = "page-404"
 
@@ -41,13 +42,21 @@ def demo(project: Project, fresh: bool) -> None:
     Everything stays in ./sc-demo to look at and to play with.
     """
     folder = os.path.join(project.folder, FOLDER)
+    mark = os.path.join(folder, MARK)
+    if os.path.lexists(folder) and not os.path.isfile(mark):
+        raise UsageError(
+            f"{FOLDER}/ is here and was not made by the demo; start it in another folder, or move that one"
+        )
     if fresh:
         shutil.rmtree(folder, ignore_errors=True)
-    if os.path.exists(folder):
+    port = _port_before(mark)
+    if port is not None:
         click.echo(f"{FOLDER}/ is here from an earlier demo, and goes on; `sc demo --fresh` starts anew\n")
-    server, shop = _serve()
+    server, shop = _serve(PORT if port is None else port, any_other=port is None)
     try:
         _sc(folder, "init", quiet=True, cwd=project.folder, folder_argument=FOLDER)
+        with open(mark, "w", encoding="ascii") as file:
+            file.write(_port_of(shop))
         _step(f"sc create 1 {PAGES} {shop}", "each page of the shop becomes one curl config file in origin/")
         _sc(folder, "create", "1", str(PAGES), shop)
         _add_one_that_must_fail(folder, shop)
@@ -59,16 +68,29 @@ def demo(project: Project, fresh: bool) -> None:
     click.get_current_context().exit(_show(folder, shop))
 
 
-def _serve() -> tuple[subprocess.Popen[str], str]:
-    """The bookshop in a process of its own, on its usual port or, where that is taken, on a free one."""
-    for port in (PORT, 0):
-        command = [sys.executable, "-m", "stateful_crawler.sites", "--port", str(port), "bookshop"]
+def _serve(port: int, *, any_other: bool) -> tuple[subprocess.Popen[str], str]:
+    """The bookshop in a process of its own, on this port or, where that is taken, on a free one if `any_other`."""
+    for number in (port, 0) if any_other else (port,):
+        command = [sys.executable, "-m", "stateful_crawler.sites", "--port", str(number), "bookshop"]
         server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         assert server.stdout is not None
         if match := re.search(r"http://\S+", server.stdout.readline()):
             return server, match[0].rstrip("/") + "/bookshop"
         server.wait()
-    raise EnvironmentFault("the example site can't be served on", "127.0.0.1")
+    raise EnvironmentFault("the example site can't be served on", f"127.0.0.1:{port}", hint="is it served already?")
+
+
+def _port_of(shop: str) -> str:
+    return shop.rpartition(":")[2].partition("/")[0]
+
+
+def _port_before(mark: str) -> int | None:
+    """The port of an earlier demo, whose tasks ask there; None where there was none."""
+    try:
+        with open(mark, encoding="ascii") as file:
+            return int(file.read())
+    except (OSError, ValueError):
+        return None
 
 
 def _sc(folder: str, *words: str, quiet: bool = False, cwd: str | None = None, folder_argument: str = "") -> int:
@@ -115,11 +137,11 @@ def _show(folder: str, shop: str) -> int:
 
 
 def _next_steps(folder: str, shop: str) -> None:
-    sc, port = _own_name(folder), shop.rpartition(":")[2].partition("/")[0]
+    sc, port = _own_name(folder), _port_of(shop)
     _step("and now", f"the shop is `sc site{'' if port == str(PORT) else f' --port {port}'}` in another terminal")
     for command, why in (
         (f"cd {FOLDER}; {sc} status", "count the states"),
-        ("curl -q -o page.html -K workdir/success/7.conf", "any task replays with plain curl"),
+        ("curl -q -o page.html -K workdir/success/8.conf", "any task replays with plain curl"),
         (f"{sc} retry", "take what failed again"),
         (f"$EDITOR parser.py; {sc} parse", "parse again without the network"),
     ):

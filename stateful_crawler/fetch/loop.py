@@ -202,7 +202,7 @@ def _judge(transfer: _Transfer, code: int, message: str) -> Outcome:
     """The outcome of a transfer that has ended: good when it is complete and its status is 2xx."""
     if transfer.fault is not None:
         raise EnvironmentFault.from_os(
-            "can't write", transfer.aside_path, transfer.fault, "make room, then `sc crawl` goes on"
+            "can't write", transfer.aside_path, transfer.fault, "make room, then run the same command again"
         )
     answers = verdict.blocks(transfer.header_lines)
     if transfer.headers_are_body:  # what `curl --head` saves

@@ -89,6 +89,10 @@ def prepare(task: Task, root: str, max_body_bytes: int) -> tuple[pycurl.Curl, bo
         handle.setopt(pycurl.HTTPHEADER, list(recipe.headers))
     for path in recipe.cookie_files:
         handle.setopt(pycurl.COOKIEFILE, os.fsencode(body.inside(path, root, task.name)) if path else b"")
+    if task.changes_things:
+        # On a connection that is used again, libcurl repeats a request that got no answer: a POST would come twice.
+        handle.setopt(pycurl.FRESH_CONNECT, 1)
+        handle.setopt(pycurl.FORBID_REUSE, 1)
     handle.setopt(pycurl.URL, url.encode("utf-8", "surrogateescape"))
     return handle, recipe.head
 
