@@ -533,7 +533,7 @@ def test_a_connection_that_the_server_closed_while_idle_is_no_failure(project: P
 
 
 def test_a_connection_closed_on_the_second_request_is_made_anew(project: Project, serve: Serve) -> None:
-    """libcurl itself asks once more where a reused connection gave no byte; no blind resend of a POST beyond that."""
+    """libcurl asks once more where a reused connection gave no byte; a POST gets a new one, and so comes just once."""
 
     def once_a_connection(request: Request) -> Answer:
         return ok("ok") if request.nth == 1 else (CLOSE,)
@@ -546,8 +546,8 @@ def test_a_connection_closed_on_the_second_request_is_made_anew(project: Project
     crawl(project, "-c", "1")
     assert project.in_state("error") == {"6-post-never"}
     assert project.reason("6-post-never") == "reset"
-    assert server.count("/post") == 2
-    assert server.count("/post-never") <= 2
+    assert server.count("/post") == 1
+    assert server.count("/post-never") == 1
 
 
 @pytest.mark.skipif(not has_ipv6(), reason="no ::1 on this machine")
@@ -1014,7 +1014,7 @@ def test_nothing_of_a_task_leaks_into_the_next(project: Project, serve: Serve, o
     for place, which in enumerate(order, 1):
         project.put_url(f"{place}-{which}", f"{server.url}/", *lines[which])
     crawl(project, "-c", "1")
-    assert server.connections == 1
+    assert server.connections <= 3  # one for all, but a POST has its own
     host = f"Host: 127.0.0.1:{server.port}\r\n".encode()
     agent = b"User-Agent: stateful-crawler/"
     for request, which in zip(server.requests, order, strict=True):

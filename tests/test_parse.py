@@ -617,7 +617,7 @@ def test_a_followed_link_inherits_options_but_no_body_and_no_secret_for_others(p
         lines = options(after[name])
         assert set(kept) | {'header = "X-Mine: 1"', f'output = "html/{name}.html"'} <= set(lines)
         assert not [line for line in lines if line.startswith(("data", "request"))]
-    assert {*secret, 'user = "u:secret"', f'url = "{server.url}/same?x=1#top"'} <= set(options(after["same"]))
+    assert {*secret, 'user = "u:secret"', f'url = "{server.url}/same?x=1"'} <= set(options(after["same"]))
     assert "secret" not in after["port"] + after["host"]
     own = options(after["own"])
     assert {'user-agent = "you/2"', 'header = "X-Yours: 2"', 'data = "w=2"'} <= set(own)
