@@ -28,6 +28,7 @@ from stateful_crawler.urls import clean_url, origin_of
 OUR_KEYS = frozenset({"url", "output", "name", "meta"})
 # What belongs to the parent's own request, not to the pages that it links to.
 _NOT_INHERITED = BODY_OPTIONS | {"request", "get", "head", "range"}
+_UNDER_HTML = re.compile(r"html(?:/[^./][^/]*)+").fullmatch
 _SECRETS = frozenset({"user", "cookie"})
 _SECRET_HEADERS = ("authorization:", "cookie:", "proxy-authorization:")
 
@@ -250,6 +251,9 @@ def make_task(
     if not isinstance(meta, Mapping):
         raise TypeError(f"meta must be a dict, not {type(meta).__name__}")
     url = clean_url(url).partition("#")[0]  # never sent, and not part of the name: whichever came first would stay
+    output = str(changes.get("output") or "")
+    if output and not _UNDER_HTML(output):
+        raise ValueError(f"output {printable(output)!r} lies outside html/; write html/NAME.html")
     options = _options(changes, base)
     if needs_globoff(url):
         options.append(Option("globoff", True))
@@ -258,7 +262,7 @@ def make_task(
         by=by,
         name=str(changes.get("name") or ""),
         options=options,
-        output=str(changes.get("output") or ""),
+        output=output,
         meta=meta,
         parent=parent.name if parent else "",
         depth=_depth(parent) + 1 if parent else 0,

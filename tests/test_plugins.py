@@ -14,7 +14,7 @@ from helpers import Project
 from servers import ok
 
 from stateful_crawler.errors import PluginError, UsageError
-from stateful_crawler.plugins import Plugin, call_create, signature_of
+from stateful_crawler.plugins import Plugin, as_task, call_create, signature_of
 from stateful_crawler.task import DEFAULTS, Task
 from stateful_crawler.urls import clean_url, origin_of
 
@@ -452,3 +452,20 @@ def test_a_plugin_is_read_once(tmp_path: Path) -> None:
     read = Plugin.read(str(path))
     path.write_text("def create(): yield 'http://h/2'\n")
     assert [task.url for task in call_create(read, [])] == ["http://h/1"]
+
+
+@pytest.mark.parametrize(
+    "output", ["../x", "/etc/x", "x.html", "html", "html/", "html/../x", "html/.x", "origin/x.conf"]
+)
+def test_an_output_outside_html_is_refused_when_the_task_is_made(output: str) -> None:
+    with pytest.raises(ValueError, match="lies outside html/"):
+        as_task({"url": "http://127.0.0.1/", "output": output}, by="create")
+
+
+@pytest.mark.parametrize("output", ["html/x.html", "html/a/b.json", "html/x"])
+def test_an_output_under_html_is_taken(output: str) -> None:
+    assert as_task({"url": "http://127.0.0.1/#part", "output": output}, by="create").output == output
+
+
+def test_a_fragment_is_no_part_of_the_task() -> None:
+    assert as_task("http://127.0.0.1/page#part", by="create").url == "http://127.0.0.1/page"
