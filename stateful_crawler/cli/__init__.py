@@ -13,7 +13,7 @@ import click
 
 from stateful_crawler._version import __version__
 from stateful_crawler.errors import EnvironmentFault, PluginError, ScError, UsageError, WorkdirBusy, printable
-from stateful_crawler.settings import FILE, KEYS, read_settings
+from stateful_crawler.settings import FILE, read_settings
 
 # name -> where the command is, and its line in `sc --help`. Modules as strings, loaded on use: help must not wait for
 # libcurl or a parser.
@@ -164,11 +164,6 @@ def _say_if_from_file(error: click.ClickException) -> None:
         return
     if error.ctx.get_parameter_source(error.param.name) is click.core.ParameterSource.DEFAULT_MAP:
         click.echo(f"It is set in {FILE}.", err=True)
-
-
-def option_settings() -> frozenset[str]:
-    """The keys of sc.toml, for the test that each is an option too."""
-    return frozenset(KEYS)
 
 
 def _tell(error: ScError, debug: bool) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from stateful_crawler.cli.options import count
@@ -51,8 +50,3 @@ def _done(tally: Tally, parsing: bool) -> str:
 
 def _stopped(tally: Tally, again: str) -> str:
     return f"stopped: {tally.succeeded} of {tally.total} done, {tally.failed} errors; resume with: {again}"
-
-
-def relative(path: str) -> str:
-    """A path as the user would type it from here."""
-    return printable(os.path.relpath(path))
