@@ -17,8 +17,9 @@ from stateful_crawler.frontier import Frontier, natural_key
 from stateful_crawler.pages import Pages
 from stateful_crawler.plugins import Plugin
 from stateful_crawler.reasons import PARSE_REASONS
+from stateful_crawler.record import Outcome, utc_now
 from stateful_crawler.run import Choose, run
-from stateful_crawler.task import Outcome, Task, utc_now
+from stateful_crawler.task import Task
 from stateful_crawler.workdir import Claim, State, Workdir, read_last_record
 
 # ── the commands ─────────────────────────────────────────────────────────────────────────────────────────────────────

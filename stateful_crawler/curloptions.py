@@ -1,8 +1,8 @@
 """What curl's options are, and what each of them means to us; a pure table.
 
 Two things are kept apart. The shapes are curl's (8.21, with the names that 8.22 adds): which kind of value an option
-takes, its letter, whether every occurrence counts. The verdicts are ours: what is in none of their rows is refused by
-name as not supported yet, so an option is never silently ignored. To support one, add its name to a row.
+takes, its letter, whether every occurrence counts. The verdicts are ours, and every option has one: none is ever
+silently ignored.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ Kind = Literal["flag", "text", "word", "body", "file", "number", "seconds"]
 """flag: no value. text: one line, may be empty. word: the same, never empty. body: any characters, line ends too.
 file: a path. number: a whole one. seconds: decimals allowed."""
 
-Verdict = Literal["transfer", "ours", "no-effect", "later", "refused"]
-"""transfer: libcurl does it. ours: we do what the curl tool does. no-effect: accepted, it only tells curl what to
-print. later: known, not supported yet. refused: never, `note` says why."""
+Verdict = Literal["transfer", "ours", "no-effect", "refused"]
+"""transfer: libcurl does it. ours: we do what the curl tool does. no-effect: accepted, but it means nothing in a crawl,
+`note` says why. refused: `note` says why."""
 
 
 class CurlOption(NamedTuple):
@@ -36,7 +36,7 @@ class CurlOption(NamedTuple):
     @property
     def usable(self) -> bool:
         """True if a task may hold it."""
-        return self.verdict in ("transfer", "ours", "no-effect")
+        return self.verdict != "refused"
 
 
 # curl's shapes: kind; "!" where there is no "no-" form, "+" where every occurrence counts; the names, as `name/letter`.
@@ -89,28 +89,99 @@ _SHAPES: dict[tuple[Kind, str], str] = {
     ("seconds", ""): "connect-timeout expect100-timeout max-time/m retry-delay retry-max-time",
 }
 
-# Our verdicts; whatever stands in none of these rows is "later".
-_VERDICTS: dict[Verdict, str] = {
+# Our verdicts. Every option stands in one row, or under the reason why it has no effect or is refused.
+_DONE: dict[Verdict, str] = {
     "transfer": """
-        cacert compressed connect-timeout cookie head header http1.1 http2 insecure location location-trusted max-redirs
-        max-time path-as-is proto proto-redir proxy range referer request url user user-agent""",
-    "ours": "data data-ascii data-binary data-raw data-urlencode fail get globoff json output",
-    "no-effect": "silent show-error",
-    "refused": "config next",
+        alpn anyauth aws-sigv4 basic ca-native cacert capath cert cert-status cert-type ciphers compressed
+        connect-timeout connect-to cookie crlf crlfile curves delegation digest disallow-username-in-url
+        doh-cert-status doh-insecure doh-url expect100-timeout false-start follow form-escape
+        happy-eyeballs-timeout-ms haproxy-clientip haproxy-protocol head header hsts http0.9 http1.0 http1.1 http2
+        http2-prior-knowledge http3 http3-only ignore-content-length insecure interface ipv4 ipv6
+        junk-session-cookies keepalive keepalive-cnt keepalive-time key key-type limit-rate local-port location
+        location-trusted login-options max-filesize max-redirs max-time negotiate netrc netrc-file netrc-optional
+        noproxy oauth2-bearer pass path-as-is pinnedpubkey post301 post302 post303 preproxy proto proto-default
+        proto-redir proxy proxy-anyauth proxy-basic proxy-ca-native proxy-cacert proxy-capath proxy-cert
+        proxy-cert-type proxy-ciphers proxy-crlfile proxy-digest proxy-header proxy-http2 proxy-insecure proxy-key
+        proxy-key-type proxy-negotiate proxy-pass proxy-pinnedpubkey proxy-service-name proxy-ssl-allow-beast
+        proxy-ssl-auto-client-cert proxy-tls13-ciphers proxy-tlsv1 proxy-user proxy1.0 proxytunnel range raw referer
+        request request-target resolve service-name sessionid sigalgs socks4 socks4a socks5 socks5-basic
+        socks5-gssapi socks5-gssapi-nec socks5-gssapi-service socks5-hostname speed-limit speed-time
+        ssl-allow-beast ssl-auto-client-cert ssl-no-revoke ssl-revoke-best-effort suppress-connect-headers
+        tcp-fastopen tcp-nodelay time-cond tls-earlydata tls-max tls13-ciphers tlsv1 tlsv1.0 tlsv1.1 tlsv1.2
+        tlsv1.3 tr-encoding unix-socket url user user-agent""",
+    "ours": """
+        continue-at cookie-jar create-dirs data data-ascii data-binary data-raw data-urlencode dump-header
+        etag-compare etag-save fail fail-with-body form form-string get globoff include ip-tos json mptcp output
+        output-dir remote-header-name remote-name remote-name-all remote-time remove-on-error retry
+        retry-all-errors retry-connrefused retry-delay retry-max-time show-headers upload-file url-query variable
+        vlan-priority write-out""",
+}
+
+_WITHOUT_EFFECT = {
+    "tells curl what to print": """progress-bar progress-meter show-error silent stderr styled-output trace-config
+        trace-ids trace-time verbose""",
+    "means something to a run of several transfers; `sc crawl -c` does this": """fail-early parallel
+        parallel-immediate parallel-max parallel-max-host rate""",
+    "a task is one file that curl reads with -q": "disable",
+    "pages are written whole, and only ever replaced by their own task": "buffer clobber skip-existing",
+    "what it would note is in the task's record": "xattr",
+    "curl itself ignores it": "egd-file metalink npn random-file sslv2 sslv3 test-duphandle test-event wdebug",
+}
+
+_REFUSED = {
+    "nothing is included: a task file holds all that its transfer needs": "config",
+    "one task is one transfer": "next",
+    "it makes curl print something, and transfer nothing": "dump-ca-embed help libcurl manual version",
+    "it would write secrets to a file; run the task by curl to see them": "ssl-sessions trace trace-ascii",
+    "it would throw the page away; `head` asks for the headers alone": "out-null",
+    "pages get the mode that your umask gives": "create-file-mode",
+    "it is for another protocol; tasks speak http and https": """append compressed-ssh disable-eprt disable-epsv eprt
+        epsv ftp-account ftp-alternative-to-user ftp-create-dirs ftp-method ftp-pasv ftp-port ftp-pret
+        ftp-skip-pasv-ip ftp-ssl ftp-ssl-ccc ftp-ssl-ccc-mode ftp-ssl-control ftp-ssl-reqd hostpubmd5
+        hostpubsha256 ipfs-gateway knownhosts krb krb4 list-only mail-auth mail-from mail-rcpt
+        mail-rcpt-allowfails pubkey quote sasl-authzid sasl-ir ssl ssl-reqd telnet-option tftp-blksize
+        tftp-no-options upload-flags use-ascii""",
+    "pycurl can't set it": """abstract-unix-socket alt-svc dns-interface dns-ipv4-addr dns-ipv6-addr dns-servers
+        httpsig-algo httpsig-headers httpsig-key httpsig-keyid proxy-http3""",
+    "the libcurl that comes with pycurl was built without it": """ech engine ntlm ntlm-wb proxy-ntlm
+        proxy-tlsauthtype proxy-tlspassword proxy-tlsuser tlsauthtype tlspassword tlsuser""",
 }
 
 _NOTES = {
     "buffer": "its letter -N means no-buffer",
-    "config": "nothing is included: a task file holds all that its transfer needs",
     "data-ascii": "the same as data",
     "globoff": "we never glob; curl does without it",
-    "next": "one task is one transfer",
+    "hsts": "its file lies under var/",
+    "cookie-jar": "under var/; many tasks may share one",
+    "create-dirs": "folders below html/ are always made",
+    "dump-header": "under html/",
+    "etag-compare": "under var/; 304 keeps the page",
+    "etag-save": "under var/",
+    "fail-with-body": "the body of a failed answer is kept beside the pages, with and without it",
+    "form": "a file that is sent lies in the workdir",
+    "output": "under html/",
+    "output-dir": "under html/",
+    "remote-name": "under html/",
+    "remove-on-error": "html/ never holds the body of a failed transfer",
+    "retry": "in place of the run's own --retries",
     "show-headers": "the newer name of include",
+    "upload-file": "the file lies in the workdir",
+    "variable": "worked out when the task is read, with its expand- options",
+    "write-out": "into the record of the fetch",
 }
 
 
+def _verdicts() -> Iterator[tuple[str, Verdict, str]]:
+    for verdict, names in _DONE.items():
+        yield from ((name, verdict, _NOTES.get(name, "")) for name in names.split())
+    for note, names in _WITHOUT_EFFECT.items():
+        yield from ((name, "no-effect", _NOTES.get(name, note)) for name in names.split())
+    for note, names in _REFUSED.items():
+        yield from ((name, "refused", note) for name in names.split())
+
+
 def _rows() -> Iterator[CurlOption]:
-    verdicts = {name: verdict for verdict, names in _VERDICTS.items() for name in names.split()}
+    verdicts = {name: (verdict, note) for name, verdict, note in _verdicts()}
     for (kind, marks), words in _SHAPES.items():
         for word in words.split():
             name, _, short = word.partition("/")
@@ -120,8 +191,8 @@ def _rows() -> Iterator[CurlOption]:
                 short=short,
                 negatable=kind == "flag" and "!" not in marks,
                 repeats="+" in marks,
-                verdict=verdicts.get(name, "later"),
-                note=_NOTES.get(name, ""),
+                verdict=verdicts[name][0],
+                note=verdicts[name][1],
             )
 
 

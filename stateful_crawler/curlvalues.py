@@ -24,6 +24,15 @@ _HEADER = re.compile(r"@.|[!#$%&'*+.^_`|~0-9A-Za-z-]+(?::|;[ \t]*\Z)").match
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+").fullmatch
 _RANGES = re.compile(r"(?:[0-9]+-[0-9]*|-[0-9]+)(?:,(?:[0-9]+-[0-9]*|-[0-9]+))*").fullmatch
 _INTEGER = re.compile(r"-?[0-9]{1,10}").fullmatch
+_BYTES = re.compile(r"([0-9]{1,15})([bkmgtp]?)", re.I).fullmatch
+_PORTS = re.compile(r"[0-9]{1,5}(?:-[0-9]{1,5})?").fullmatch
+_RESOLVE = re.compile(r"-[^:]+:[0-9]+|\+?(?:[^:\[]+|\[[0-9a-fA-F:.%]+\]):[0-9]{1,5}:[^ ]+").fullmatch
+_CONNECT_TO = re.compile(r"(?:[^:\[]*|\[[^\]]+\]):[0-9]*:(?:[^:\[]*|\[[^\]]+\]):[0-9]*").fullmatch
+_TYPE_OF_SERVICE = re.compile(
+    r"[0-9]{1,3}|0x[0-9a-f]{1,2}|cs[0-7]|af[1-4][1-3]|ef|voice-admit|ect[01]|ce|le|lowcost|mincost|lowdelay"
+    r"|throughput|reliability",
+    re.I,
+).fullmatch
 _DECIMAL = re.compile(r"[0-9]{1,10}(?:\.[0-9]+)?").fullmatch
 _LARGEST = 2**31 - 1  # of a whole number; of milliseconds too, which libcurl counts in
 
@@ -42,6 +51,14 @@ def check_value(known: CurlOption, value: str) -> str:
     return value
 
 
+def byte_count(text: str) -> int:
+    """The bytes that `500`, `10k` or `2M` stand for; the letters stand for powers of 1024."""
+    found = _BYTES(text)
+    if found is None:
+        raise ValueError(text)
+    return int(found[1]) * int(1024 ** ("bkmgtp".index(found[2].lower()) if found[2] else 0))
+
+
 def _check_url(_name: str, value: str) -> None:
     if value[0] == "@":
         raise LineError("a url that begins with @ is a list of urls to curl", "one task is one transfer")
@@ -55,7 +72,7 @@ def _check_output(_name: str, value: str) -> None:
 
 
 def _check_content(name: str, value: str) -> None:
-    named = name == "data-urlencode" and "=" not in value  # NAME@FILE
+    named = name in ("data-urlencode", "url-query") and "=" not in value  # NAME@FILE
     if value == "@-" or (named and value.partition("@")[1:] == ("@", "-")):
         raise _stdin(name)
 
@@ -94,6 +111,48 @@ def _check_seconds(name: str, value: str) -> None:
         raise LineError(f'option "{name}" needs a number of seconds, not "{shown(value)}"', hint)
 
 
+def _check_bytes(name: str, value: str) -> None:
+    if not _BYTES(value):
+        raise LineError(f'option "{name}" needs a number of bytes, not "{shown(value)}"', "as in 500, 100k or 2M")
+
+
+def _check_shape(matches: Callable[[str], object], example: str) -> Callable[[str, str], None]:
+    def check(name: str, value: str) -> None:
+        if not matches(value):
+            raise LineError(f'"{shown(value)}" is no value for "{name}"', f"as in {example}")
+
+    return check
+
+
+def _check_below(top: str, what: str) -> Callable[[str, str], None]:
+    """Without this a task from elsewhere could write, or read, any file of this machine."""
+
+    def check(name: str, value: str) -> None:
+        parts = value.split("/")
+        if value == "-":
+            raise LineError(f'option "{name}" can\'t use the standard output', f"name a file under {top}/")
+        if parts[0] != top or len(parts) < 2 or any(not part or part.startswith(".") for part in parts):
+            raise LineError(f'{name} "{shown(value)}" lies outside {top}/', f"{what} {top}/: write {top}/NAME")
+
+    return check
+
+
+def _check_output_dir(_name: str, value: str) -> None:
+    if value.rstrip("/") != "html":
+        _check_below("html", "pages lie under")("output-dir", value.rstrip("/"))
+
+
+def _check_file_sent(name: str, value: str) -> None:
+    if value in ("-", ".", "@-"):
+        raise _stdin(name)
+
+
+def _check_proxy_header(name: str, value: str) -> None:
+    if value.startswith("@"):
+        raise LineError(f"{name} = @file is not read", "write a line for each header")
+    _check_header(name, value)
+
+
 _CHECKS: dict[str, Callable[[str, str], None]] = {  # by the name of the option, else by its kind
     "url": _check_url,
     "output": _check_output,
@@ -106,6 +165,25 @@ _CHECKS: dict[str, Callable[[str, str], None]] = {  # by the name of the option,
     "cookie": _check_cookie,
     "request": _check_request,
     "range": _check_range,
+    "url-query": _check_content,
+    "upload-file": _check_file_sent,
+    "write-out": _check_file_sent,
+    "proxy-header": _check_proxy_header,
+    "max-filesize": _check_bytes,
+    "limit-rate": _check_bytes,
+    "continue-at": _check_shape(re.compile("-|[0-9]{1,18}").fullmatch, "1000, or -"),
+    "local-port": _check_shape(_PORTS, "4000 or 4000-4100"),
+    "tls-max": _check_shape(re.compile(r"default|1\.[0-3]").fullmatch, "1.2"),
+    "delegation": _check_shape(re.compile("none|policy|always", re.I).fullmatch, "none, policy or always"),
+    "resolve": _check_shape(_RESOLVE, "example.com:443:127.0.0.1"),
+    "connect-to": _check_shape(_CONNECT_TO, "example.com:443:127.0.0.1:8443"),
+    "ip-tos": _check_shape(_TYPE_OF_SERVICE, "cs1, af21 or 32"),
+    "output-dir": _check_output_dir,
+    "dump-header": _check_below("html", "headers are saved under"),
+    "cookie-jar": _check_below("var", "what tasks share lies under"),
+    "etag-save": _check_below("var", "what tasks share lies under"),
+    "etag-compare": _check_below("var", "what tasks share lies under"),
+    "hsts": _check_below("var", "what tasks share lies under"),
     "number": _check_number,
     "seconds": _check_seconds,
 }

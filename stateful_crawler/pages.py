@@ -8,10 +8,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import time
 
 from stateful_crawler import files
 from stateful_crawler.errors import NameTaken, TaskFileError, printable
-from stateful_crawler.task import Outcome, Record, Task
+from stateful_crawler.record import Outcome, Record
+from stateful_crawler.task import Task
 from stateful_crawler.workdir import (
     ASIDE,
     MAX_STEM_BYTES,
@@ -81,6 +83,7 @@ class Pages:
                     files.move(aside, final)
                 else:
                     os.link(aside, final)
+                _set_time(final, outcome)
                 return
             except (NameTaken, FileExistsError):
                 pass  # by an older page of its own, or by another task's
@@ -88,6 +91,29 @@ class Pages:
             files.remove(aside)
             raise NameTaken(self._workdir.relative(final), self._owner_of(task.page_output, task.name))
         files.publish(aside, final)
+        _set_time(final, outcome)
+
+    def kept(self, task: Task, outcome: Outcome) -> Outcome:
+        """What became of a conditional request that was answered by 304: good if the task's page is there.
+
+        The record gets the facts of the page that stays, with the headers that the answer brought up to date
+        (RFC 9111 section 3.2).
+        """
+        before = task.last("fetch")
+        if before is None or not self.has(task):
+            detail = "the server answered that the page is the same as before, but it is not here"
+            hint = "remove the file of `etag-compare`, or the `time-cond`, and try again"
+            return outcome._replace(ok=False, reason="http", detail=f"{detail}; {hint}")
+        facts = dict(outcome.facts)
+        fresh = {name.lower() for name, _ in facts.get("headers", []) if not name.lower().startswith("content-")}
+        old = [tuple(pair) for pair in before.facts.get("headers", []) if str(pair[0]).lower() not in fresh]
+        new = [pair for pair in facts.get("headers", []) if pair[0].lower() in fresh]
+        facts |= {
+            "status": before.facts.get("status", 200),
+            "headers": old + new,
+            "bytes": before.facts.get("bytes", 0),
+        }
+        return outcome._replace(facts=facts)
 
     def forget_aside(self, task: Task) -> None:
         """Once the page is recorded: drop the second name that a new explicit output was published by."""
@@ -167,6 +193,12 @@ class Pages:
                     if name != but and needle in data and _has_saved(read_task_records(data), output):
                         return name
         return ""
+
+
+def _set_time(path: str, outcome: Outcome) -> None:
+    """Give a page the time of its Last-Modified, where the task says `remote-time`."""
+    if outcome.beside is not None and outcome.beside.modified:
+        os.utime(path, (time.time(), outcome.beside.modified))
 
 
 def _has_saved(records: list[Record], output: str) -> bool:

@@ -22,7 +22,7 @@ import pebble
 from stateful_crawler import worker
 from stateful_crawler.errors import EnvironmentFault, PluginError
 from stateful_crawler.plugins import Plugin
-from stateful_crawler.task import Outcome
+from stateful_crawler.record import Outcome
 from stateful_crawler.workdir import Claim
 
 MAX_BATCH = 16

@@ -10,7 +10,7 @@ from stateful_crawler.errors import TaskFileError
 from stateful_crawler.files import read_regular
 from stateful_crawler.frontier import natural_key
 from stateful_crawler.pages import Pages
-from stateful_crawler.task import Record
+from stateful_crawler.record import Record
 from stateful_crawler.workdir import MAX_TASK_BYTES, Workdir, read_last_record, read_task_records
 
 

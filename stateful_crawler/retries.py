@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from typing import NamedTuple
+
+from stateful_crawler.curlconfig import Option
 from stateful_crawler.reasons import Reason
-from stateful_crawler.task import Outcome
+from stateful_crawler.record import Outcome
 
 FIRST_WAIT_S = 0.5
 MAX_WAIT_S = 60.0
@@ -20,6 +24,29 @@ UNSENT_REASONS: frozenset[Reason] = frozenset({"dns", "connect"})
 REFUSED_STATUS = frozenset({429, 503})
 
 
+class Policy(NamedTuple):
+    """What a task's own `retry` options say; a task without them is tried again as the run's settings say.
+
+    `delay_s` in place of the growing wait, `within_s` from the first try on; 0 for none. `any_failure` also tries
+    again what is not known to pass, and requests that change things.
+    """
+
+    times: int
+    delay_s: float
+    within_s: float
+    any_failure: bool
+
+
+@lru_cache(maxsize=256)
+def policy_of(options: tuple[Option, ...]) -> Policy | None:
+    """The task's own policy; None where it has none."""
+    said = dict(options)
+    if "retry" not in said:
+        return None
+    delay_s, within_s = float(said.get("retry-delay", 0)), float(said.get("retry-max-time", 0))
+    return Policy(int(said["retry"]), delay_s, within_s, said.get("retry-all-errors") is True)
+
+
 def is_transient(outcome: Outcome, *, changes_things: bool) -> bool:
     """Whether the same request may go well a little later, and may be sent again at all."""
     if changes_things and outcome.facts.get("hops"):
@@ -30,8 +57,11 @@ def is_transient(outcome: Outcome, *, changes_things: bool) -> bool:
     return outcome.reason in reasons
 
 
-def wait_s(outcome: Outcome, attempt: int, chance: float) -> float:
-    """Seconds before try `attempt` + 1: exponential, spread by `chance` (0 to 1), never less than the server wants."""
+def wait_s(outcome: Outcome, attempt: int, chance: float, delay_s: float = 0.0) -> float:
+    """Seconds before try `attempt` + 1: `delay_s`, or exponential and spread by `chance` (0 to 1) where that is 0.
+
+    Never less than the server wants.
+    """
     backoff = min(MAX_WAIT_S, FIRST_WAIT_S * 2.0 ** min(attempt - 1, 30))
     backoff *= 1 + JITTER * (2 * chance - 1)
-    return max(backoff, outcome.retry_after_s or 0.0)
+    return max(delay_s or backoff, outcome.retry_after_s or 0.0)

@@ -7,8 +7,10 @@ another machine.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import heapq
 import itertools
+import os
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -20,7 +22,9 @@ from stateful_crawler.errors import LocalFileError, NameTaken, TaskFileError, pr
 from stateful_crawler.fetch import Fetcher
 from stateful_crawler.pages import Pages
 from stateful_crawler.reasons import Reason
-from stateful_crawler.task import NO_CONTENT, Outcome, Task, utc_at
+from stateful_crawler.record import Outcome, utc_at
+from stateful_crawler.sidefiles import SideFiles
+from stateful_crawler.task import NO_CONTENT, Task
 from stateful_crawler.workdir import Claim, State, Workdir
 
 WIND_DOWN_S = 8.0
@@ -29,6 +33,8 @@ TICK_S = 0.2
 LOOK_AGAIN_S = 0.5
 MAX_WAITING = 2000
 BACKLOG_A_WORKER = 64
+# What is wrong here, and will be wrong the next time.
+_LOCAL_REASONS: frozenset[Reason | None] = frozenset({"config", "io"})
 
 # Given the digest of the parser's code (empty without one): claims, and None whenever there is nothing for the moment.
 Choose = Callable[[str], Iterator[Claim | None]]
@@ -70,6 +76,7 @@ class _Run:
         stop: Stop,
     ) -> None:
         self._workdir, self._pages, self._settings, self._claims = workdir, Pages(workdir), settings, claims
+        self._side_files = SideFiles(workdir.root)
         self._fetcher, self._parser, self.tally, self._stop = fetcher, parser, tally, stop
         self._in_hand: dict[str, Claim] = {}
         self._waiting: list[tuple[float, int, Claim]] = []
@@ -149,6 +156,7 @@ class _Run:
         self._start(claim, task)
 
     def _start(self, claim: Claim, task: Task) -> None:
+        claim.first_try = claim.first_try or time.monotonic()
         try:
             self._pages.check_output(task)
             self._fetcher.start(claim, task)
@@ -180,28 +188,47 @@ class _Run:
 
     def _fetched(self, claim: Claim, outcome: Outcome) -> None:
         claim.attempt += 1
+        if outcome.beside is not None:
+            try:
+                self._side_files.keep(outcome.beside, claim.name)
+            except TaskFileError as error:
+                outcome = Outcome("fetch", False, "config", str(error), outcome.facts)
         if outcome.ok:
             self._save(claim, outcome)
-        elif claim.attempt <= self._settings.retries and self._may_try_again(claim, outcome):
+        elif self._may_try_again(claim, outcome):
             self._try_later(claim, outcome)
         else:
             self._fail(claim, outcome)
 
     def _save(self, claim: Claim, outcome: Outcome) -> None:
         """Publish the page, then write the record: a page without its record is fetched again after a crash."""
-        task = _task(claim)
-        try:
-            self._pages.publish(task, outcome)
-        except NameTaken as error:
-            self._fail(claim, Outcome("fetch", False, "config", f"the page was not saved: {error}", outcome.facts))
+        task = claim.task = _named_by_server(_task(claim), outcome)
+        if outcome.facts.get("not_modified"):
+            outcome = self._pages.kept(task, outcome)
+            if not outcome.ok:
+                self._fail(claim, outcome)
+                return
+        elif not self._publish(claim, task, outcome):
             return
         self._workdir.record(claim, outcome.record(attempt=claim.attempt, saved=task.page_output))
         self._pages.forget_aside(task)
+        if outcome.beside is not None:
+            self._side_files.keep_etag(outcome.beside, claim.name)
         if claim.attempt > 1 or len(task.record_lines) > 1:
             self._pages.forget_error(task.name)
         self.tally.fetched += 1
         self.tally.empty += outcome.facts.get("bytes") == 0 and outcome.facts.get("status") not in NO_CONTENT
         self._saved(claim)
+
+    def _publish(self, claim: Claim, task: Task, outcome: Outcome) -> bool:
+        try:
+            if outcome.beside is not None and outcome.beside.name:
+                self._pages.check_output(task)
+            self._pages.publish(task, outcome)
+        except (NameTaken, TaskFileError) as error:
+            self._fail(claim, Outcome("fetch", False, "config", f"the page was not saved: {error}", outcome.facts))
+            return False
+        return True
 
     def _saved(self, claim: Claim) -> None:
         """The page is whole: on to the parser, or to success where there is none."""
@@ -226,16 +253,24 @@ class _Run:
         self._succeed(claim)
 
     def _may_try_again(self, claim: Claim, outcome: Outcome) -> bool:
-        wait_s = outcome.retry_after_s or 0.0
-        return (
-            retries.is_transient(outcome, changes_things=_task(claim).changes_things)
-            and wait_s <= retries.MAX_RETRY_AFTER_S
-        )
+        """Whether one more try is allowed, and may help: as the task's own `retry` says, else as the settings do."""
+        task = _task(claim)
+        policy = retries.policy_of(task.options)
+        if claim.attempt > (self._settings.retries if policy is None else policy.times):
+            return False
+        if (outcome.retry_after_s or 0.0) > retries.MAX_RETRY_AFTER_S:
+            return False
+        if policy is not None and policy.within_s and time.monotonic() - claim.first_try > policy.within_s:
+            return False
+        if policy is not None and policy.any_failure and outcome.reason not in _LOCAL_REASONS:
+            return True
+        return retries.is_transient(outcome, changes_things=task.changes_things)
 
     def _try_later(self, claim: Claim, outcome: Outcome) -> None:
         """Note the failure and let the task wait in working/; it holds no connection and no descriptor meanwhile."""
         self._pages.keep_error(claim.name, outcome)
-        wait_s = retries.wait_s(outcome, claim.attempt, random.random())
+        policy = retries.policy_of(_task(claim).options)
+        wait_s = retries.wait_s(outcome, claim.attempt, random.random(), policy.delay_s if policy else 0.0)
         self._workdir.record(claim, outcome.record(attempt=claim.attempt, retry_in_s=round(wait_s, 1)))
         self._workdir.rest(claim)
         heapq.heappush(self._waiting, (time.monotonic() + wait_s, next(self._order), claim))
@@ -341,6 +376,13 @@ class _Parser(Protocol):
     def dispatch(self) -> None: ...
     def done(self) -> list[tuple[Claim, Outcome]]: ...
     def withdraw(self) -> list[Claim]: ...
+
+
+def _named_by_server(task: Task, outcome: Outcome) -> Task:
+    """The task with the output that its answer names, where it says `remote-header-name`."""
+    if outcome.beside is None or not outcome.beside.name:
+        return task
+    return dataclasses.replace(task, output=f"{os.path.dirname(task.page_output)}/{outcome.beside.name}")
 
 
 def _task(claim: Claim) -> Task:

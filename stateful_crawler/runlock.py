@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from stateful_crawler import files
 from stateful_crawler.errors import WorkdirBusy
-from stateful_crawler.task import utc_now
+from stateful_crawler.record import utc_now
 
 FOLDER = ".sc"
 

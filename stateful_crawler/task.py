@@ -1,28 +1,24 @@
-"""The frozen values of a crawl: Task, Record, Outcome; their text in a task file and back. Pure.
+"""A task, one page to fetch: its text in a task file, and back. Pure.
 
-A task file is a curl config file. Lines that begin with `# sc: ` are records, comments for curl: JSON objects that
-say where the task came from and what happened to it.
+A task file is a curl config file. Its comment lines that begin with `# sc: ` are records: see record.py.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import time
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from stateful_crawler._version import __version__
 from stateful_crawler.curlconfig import Option, format_config, needs_globoff, parse_config
 from stateful_crawler.errors import TaskFileError, printable
-from stateful_crawler.reasons import Reason
+from stateful_crawler.record import MAX_RECORD_BYTES, RECORD, Record, Stage, read_record, utc_now
 
 USER_AGENT = f"stateful-crawler/{__version__}"
 MAX_NAME_BYTES = 200
-RECORD = "# sc: "
-MAX_RECORD_BYTES = 64 * 1024 - len(RECORD) - 1  # of its JSON: the line as a whole is at most 64 KiB
 
 # What `sc create` writes into each task, so that plain curl does the very same transfer.
 DEFAULTS = (
@@ -36,12 +32,14 @@ DEFAULTS = (
 
 NO_CONTENT = frozenset({204, 205})  # answers that have no body by their status (RFC 9110 section 15.3)
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
-BODY_OPTIONS = frozenset({"data", "data-ascii", "data-raw", "data-binary", "data-urlencode", "json"})
+DATA_OPTIONS = frozenset({"data", "data-ascii", "data-raw", "data-binary", "data-urlencode", "json"})
+BODY_OPTIONS = DATA_OPTIONS | {"form", "form-string", "upload-file"}
+_IDENTIFYING = BODY_OPTIONS | {"url-query"}
+# Where the page goes, said in other ways than by `output`; see _with_output.
+_PLACES = frozenset({"output-dir", "remote-name", "remote-name-all"})
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 # Host and the rest of a url: scheme and port say little, and a password must not stand in a file name.
 _SPOKEN = re.compile(r"(?:[^/?#]*://)?(?:[^/?#]*@)?(\[[^]/?#]*\]|[^/?#:]*)(?::[^/?#]*)?(.*)", re.S).fullmatch
-_encode = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
-_quote = json.encoder.encode_basestring
 # A task as `Task.text` writes it: a record, url, output, other options, more records. What the grammar refuses must
 # not match: `@file` is a list of urls to curl, `-` its standard output.
 _WRITTEN = re.compile(
@@ -52,31 +50,9 @@ _WRITTEN = re.compile(
     r"((?:# sc: [^\n]*+\n)*+)"
 ).fullmatch
 
+_SPECIAL = re.compile("^(?:no-)?(?:output-dir|remote-|variable|expand-)", re.M).search
+
 By = Literal["create", "import", "follow", "generate", "hand"]
-Stage = Literal["fetch", "parse"]
-_NO_FACTS: Mapping[str, Any] = {}
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """One `# sc: {…}` line: `facts` as written, JSON values only."""
-
-    facts: Mapping[str, Any]
-
-    @property
-    def stage(self) -> str:
-        """`fetch`, `parse`, …; empty for the record that says who created the task."""
-        stage = self.facts.get("stage", "")
-        return stage if isinstance(stage, str) else ""
-
-    @property
-    def ok(self) -> bool:
-        """Whether the step that this record tells of went well."""
-        return self.facts.get("ok") is True
-
-    def line(self) -> bytes:
-        """The record as one line of a task file, at most 64 KiB: old curls refuse a file with a line over 100 kB."""
-        return b"# sc: %b\n" % _fit(self.facts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +72,13 @@ class Task:
     @property
     def records(self) -> list[Record]:
         """The records that can be read; one torn by a power cut is passed over."""
-        return [record for text in self.record_lines if (record := _read_record(text))]
+        return [record for text in self.record_lines if (record := read_record(text))]
 
     @property
     def created(self) -> Record:
         """Who made the task, from which parent, with what meta; empty for one made by hand."""
         texts = (text for text in self.record_lines if '"by"' in text)
-        return next((record for text in texts if (record := _read_record(text)) and "by" in record.facts), Record({}))
+        return next((record for text in texts if (record := read_record(text)) and "by" in record.facts), Record({}))
 
     @property
     def meta(self) -> dict[str, Any]:
@@ -123,6 +99,8 @@ class Task:
             return request
         if flags.get("head") is True:
             return "HEAD"
+        if "upload-file" in flags:
+            return "PUT"
         return "POST" if BODY_OPTIONS & flags.keys() and flags.get("get") is not True else "GET"
 
     @property
@@ -135,7 +113,7 @@ class Task:
         word = f'"{stage}"'
         for text in reversed(self.record_lines):
             # Looked at before it is read: most tasks have only the record that says who created them.
-            if word in text and (record := _read_record(text)) and record.stage == stage:
+            if word in text and (record := read_record(text)) and record.stage == stage:
                 return record
         return None
 
@@ -152,29 +130,6 @@ class Task:
             *(RECORD + t + "\n" for t in rest),
         ]
         return "".join(lines).encode("utf-8", "surrogateescape")
-
-
-class Outcome(NamedTuple):
-    """What one step did to one task. `facts` go into the record as they are.
-
-    For a fetch, `body` holds the answer up to 1 MiB; a larger one lies in the file `aside`.
-    """
-
-    stage: Stage
-    ok: bool
-    reason: Reason | None = None
-    detail: str = ""
-    facts: Mapping[str, Any] = _NO_FACTS
-    body: bytes = b""
-    aside: str | None = None
-    retry_after_s: float | None = None
-
-    def record(self, **more: Any) -> Record:
-        """The record that tells of this outcome, stamped with the present time."""
-        facts: dict[str, Any] = {"at": utc_now(), "stage": self.stage, "ok": self.ok}
-        if not self.ok:
-            facts |= {"reason": self.reason, "detail": self.detail}
-        return Record({**facts, **self.facts, **more})
 
 
 def read_task(name: str, data: bytes, path: str) -> Task:
@@ -204,6 +159,7 @@ def new_task(
     """
     options = tuple(options)
     name = check_name(name) if name else name_for(url, options)
+    named, options = _with_output(url, output or None, options, f"{name}.html")
     created: dict[str, Any] = {"v": 1, "created": utc_now(), "by": by}
     created |= {k: v for k, v in (("parent", parent), ("depth", depth), ("meta", dict(meta or {}))) if v}
     # "backslashreplace" can only meet lone surrogates, which JSON spells the same way.
@@ -213,7 +169,7 @@ def new_task(
         raise ValueError(f"meta of task {name!r} can't be written as JSON: {error}") from None
     if len(record) > MAX_RECORD_BYTES:
         raise ValueError(f"meta of task {name!r} is over {MAX_RECORD_BYTES} bytes of JSON")
-    return Task(name, url, output or f"html/{name}.html", options, (record.decode(),))
+    return Task(name, url, named or f"html/{name}.html", options, (record.decode(),))
 
 
 def check_name(name: str) -> str:
@@ -229,13 +185,13 @@ def check_name(name: str) -> str:
 def name_for(url: str, options: Iterable[Option] = ()) -> str:
     """A name that a person recognises and that is the same for the same request: a slug of the url and a hash.
 
-    The hash covers method, url without fragment and body, so that ten POSTs to one url are ten tasks.
+    The hash covers method, url without fragment, added query and body, so that ten POSTs to one url are ten tasks.
     """
     url = url.partition("#")[0]
     task = Task("", url, None, tuple(options))
     import hashlib  # here, not above: it loads OpenSSL, and only new tasks need it
 
-    parts = [task.method, url, *(f"{o.name}={o.value}" for o in task.options if o.name in BODY_OPTIONS)]
+    parts = [task.method, url, *(f"{o.name}={o.value}" for o in task.options if o.name in _IDENTIFYING)]
     digest = hashlib.blake2b("\0".join(parts).encode("utf-8", "surrogateescape"), digest_size=5).hexdigest()
     spoken = _SPOKEN(url)
     assert spoken  # every part of it may be empty
@@ -243,27 +199,15 @@ def name_for(url: str, options: Iterable[Option] = ()) -> str:
     return f"{slug}-{digest}" if slug else digest
 
 
-def utc_now() -> str:
-    """The present second in RFC 3339 form, as records write it."""
-    return _stamp(int(time.time()))
-
-
-def utc_at(second: float) -> str:
-    """A moment, in seconds since 1970, in the same form."""
-    return _stamp(int(second))
-
-
-@lru_cache(maxsize=4)
-def _stamp(second: int) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(second))
-
-
 @lru_cache(maxsize=512)
 def _read_block(text: str) -> tuple[Option, ...] | None:
     """All options but url and output, kept by their text: most tasks of a crawl differ in those two alone.
 
-    None where the block is wrong, or has a second url or output.
+    None where the block must be read with the rest of its file: it is wrong, has a second url or output, says in
+    another way where the page goes, or holds variables (whose files may change).
     """
+    if _SPECIAL(text):
+        return None
     try:
         options = parse_config(f'url = "http://x/"\noutput = "x"\n{text}', "")
     except TaskFileError:
@@ -277,61 +221,39 @@ def _read_any(name: str, text: str, path: str) -> Task:
     values = {option.name: str(option.value) for option in options if option.name in ("url", "output")}
     rest = tuple(option for option in options if option.name not in values)
     records = tuple(line[len(RECORD) :] for line in text.split("\n") if line.startswith(RECORD))
-    return Task(name, values["url"], values.get("output"), rest, records)
+    output, rest = _with_output(values["url"], values.get("output"), rest, f"{name}.html")
+    task = Task(name, values["url"], output, rest, records)
+    if Option("remote-header-name", True) in rest and (saved := _last_saved(task)):
+        return replace(task, output=saved)  # as the server named it
+    return task
 
 
-def _read_record(text: str) -> Record | None:
-    try:
-        facts = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return Record(facts) if isinstance(facts, dict) else None
+def _with_output(
+    url: str, output: str | None, options: tuple[Option, ...], default: str
+) -> tuple[str | None, tuple[Option, ...]]:
+    """Output and options with `output-dir` and `remote-name` worked out, so that nobody further on meets them.
+
+    `default` names a page in an output-dir that nothing else names.
+    """
+    if not any(option.name in _PLACES for option in options):
+        return output, options
+    values = dict(options)
+    folder = str(values.get("output-dir") or "html").rstrip("/")
+    by_url = values.get("remote-name", values.get("remote-name-all")) is True
+    if output is None and by_url:
+        output = f"{folder}/{_last_part(url) or default}"
+    elif "output-dir" in values:
+        output = f"{folder}/{output or default}"
+    return output, tuple(option for option in options if option.name not in _PLACES)
 
 
-def _fit(facts: Mapping[str, Any]) -> bytes:
-    """JSON that makes a line of at most 64 KiB: what is longest gives way first, and `cut` says so."""
-    data = _json(facts)
-    for shorter in _cuts(facts) if len(data) > MAX_RECORD_BYTES else ():
-        data = _json(shorter | {"cut": True})
-        if len(data) <= MAX_RECORD_BYTES:
-            break
-    return data
+def _last_part(url: str) -> str:
+    """What curl names a file by: the last part of the url's path, as it is spelt there."""
+    path = re.split(r"[?#]", url.partition("://")[2] or url, maxsplit=1)[0]
+    return path.rpartition("/")[2] if "/" in path else ""
 
 
-def _cuts(facts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    for limit in (8000, 1000, 100):
-        yield {key: _shorten(value, limit) for key, value in facts.items()}
-    yield {key: facts[key] for key in ("at", "stage", "ok", "reason", "status", "attempt", "bytes") if key in facts}
-
-
-def _shorten(value: Any, limit: int) -> Any:
-    if isinstance(value, str):
-        return value[:limit]
-    if isinstance(value, list | tuple):
-        return [_shorten(part, limit) for part in value[: max(8, limit // 100)]]
-    return value
-
-
-def _json(facts: Mapping[str, Any]) -> bytes:
-    """As json.dumps spells it. Each page needs it, and json's encoder costs a twentieth of a page's whole way."""
-    parts = []
-    for key, value in facts.items():
-        kind = type(value)
-        if kind is str:
-            spelled = _quote(value)
-        elif kind is int or kind is float:
-            spelled = repr(value)
-        elif kind is bool:
-            spelled = "true" if value else "false"
-        elif kind is list and value and type(value[0]) is tuple:  # the headers, most of which a server repeats
-            spelled = f"[{', '.join(map(_spell_pair, value))}]"
-        else:
-            spelled = _encode(value)
-        parts.append(f"{_quote(key)}: {spelled}")
-    # "backslashreplace" can only meet lone surrogates, which JSON spells the same way.
-    return f"{{{', '.join(parts)}}}".encode("utf-8", "backslashreplace")
-
-
-@lru_cache(maxsize=1024)
-def _spell_pair(pair: tuple[str, str]) -> str:
-    return f"[{_quote(pair[0])}, {_quote(pair[1])}]"
+def _last_saved(task: Task) -> str:
+    records = (record for record in reversed(task.records) if record.stage == "fetch" and record.ok)
+    saved = next((record.facts.get("saved") for record in records), "")
+    return saved if isinstance(saved, str) else ""

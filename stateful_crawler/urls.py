@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 
 from stateful_crawler.errors import printable
@@ -14,6 +15,7 @@ _CLEAN = re.compile(
 )
 _BLANKS = "".join(map(chr, range(33)))
 _NO_BREAKS = str.maketrans("", "", "\t\n\r")
+_USERINFO = re.compile(r"(?i)^([a-z][a-z0-9+.-]*://)[^/?#]*@")
 _SCHEME = re.compile(r"(?i)^https?://[^/?#]")
 
 
@@ -58,6 +60,21 @@ def ascii_host(url: str) -> str:
     except idna.IDNAError as error:
         raise ValueError(f"{printable(host)!r} is not a host name: {error}") from None
     return f"{scheme}{separator}{user}{at}{plain}{colon}{port}{rest[len(authority) :]}"
+
+
+def ascii_proxy(proxy: str) -> str:
+    """A proxy as `proxy` takes it, scheme or none, with its host in punycode; as it is where that can't be."""
+    if proxy.isascii():
+        return proxy
+    scheme, separator, rest = proxy.rpartition("://")
+    with contextlib.suppress(ValueError):
+        return scheme + separator + ascii_host(f"//://{rest}").removeprefix("//://")
+    return proxy
+
+
+def without_secrets(url: str) -> str:
+    """The url without the user name and password that may stand before its host."""
+    return _USERINFO.sub(r"\1", url) if "@" in url else url
 
 
 def origin_of(url: str) -> tuple[str, str]:

@@ -20,7 +20,8 @@ from typing import Literal
 
 from stateful_crawler import files, runlock
 from stateful_crawler.errors import EnvironmentFault, NameTaken, TaskFileError, UsageError, printable
-from stateful_crawler.task import Record, Task, read_task
+from stateful_crawler.record import Record
+from stateful_crawler.task import Task, read_task
 
 State = Literal["origin", "working", "success", "error"]
 STATES: tuple[State, ...] = ("origin", "working", "success", "error")
@@ -48,6 +49,7 @@ class Claim:
     fault: TaskFileError | None = None
     torn: bool = False
     attempt: int = 0
+    first_try: float = 0.0  # time.monotonic() of the first request; 0 before it
 
 
 class Workdir:

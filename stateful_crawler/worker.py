@@ -22,7 +22,8 @@ from stateful_crawler import files, plugins
 from stateful_crawler.errors import PluginError, TaskFileError
 from stateful_crawler.page import Page
 from stateful_crawler.pages import Pages
-from stateful_crawler.task import NO_CONTENT, Outcome, Task
+from stateful_crawler.record import Outcome
+from stateful_crawler.task import NO_CONTENT, Task
 from stateful_crawler.workdir import Workdir
 
 MAX_PAGE_BYTES = 1 << 31

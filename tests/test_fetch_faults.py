@@ -435,7 +435,7 @@ def test_silent_servers_in_every_slot_do_not_stop_the_others(project: Project, s
     """And while all slots wait, nothing spins."""
     server = serve({"/silent": (SILENCE,), "*": ok("hello")})
     spent = {}
-    for round_, limit in enumerate((0.2, 1.7)):
+    for round_, limit in enumerate((0.6, 2.1)):
         for number in range(3):
             project.put_url(f"{round_}-a{number}", f"{server.url}/silent", "connect-timeout = 1", f"max-time = {limit}")
         for number in range(5):
@@ -446,7 +446,7 @@ def test_silent_servers_in_every_slot_do_not_stop_the_others(project: Project, s
     assert {project.reason(f"{r}-a{n}") for r in range(2) for n in range(3)} == {"timeout"}
     assert "28" in said(project, "1-a0")
     assert {project.state_of(f"{r}-b{n}") for r in range(2) for n in range(5)} == {"success"}
-    assert spent[1.7] - spent[0.2] < 0.75, "a wait of 1.5 s took that much processor time"
+    assert spent[2.1] - spent[0.6] < 0.75, "a wait of 1.5 s took that much processor time"
 
 
 def _children_cpu_s() -> float:
@@ -500,8 +500,8 @@ def full_backlog() -> Iterator[int]:
 
 def test_a_task_that_names_no_limit_has_the_documented_ones() -> None:
     settings = setup._base_settings(1)
-    assert (pycurl.TIMEOUT_MS, 60_000) in settings
-    assert (pycurl.CONNECTTIMEOUT_MS, 15_000) in settings
+    assert settings[pycurl.TIMEOUT_MS] == 60_000
+    assert settings[pycurl.CONNECTTIMEOUT_MS] == 15_000
 
 
 # ── connections ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -943,7 +943,7 @@ CONFIGS = {
     "data-up": Config('url = "U/d"\ndata = "@../secret.txt"\n', None, says="outside the workdir"),
     "get-with-data": Config('url = "U/g"\nget\ndata = "a=1"\ndata-urlencode = "q=x y&z"\n', "GET /g?a=1&q=x+y%26z"),
     "two-data-lines": Config('url = "U/d"\ndata = "a=1"\ndata = "b=2"\n', "POST /d", b"a=1&b=2"),
-    "later-option": Config('url = "U/o"\nlimit-rate = "1k"\n', None, says="later-option.conf:2"),
+    "option-of-ftp": Config('url = "U/o"\nftp-pasv\n', None, says="option-of-ftp.conf:2"),
     "unknown-option": Config('url = "U/o"\nuser-agnet = "x"\n', None, says='"user-agent"'),
     "bytes-in-cookie-file": Config('url = "U/o"\ncookie = "caf\udce9"\n', "GET /o"),
     "bytes-in-data-file": Config('url = "U/o"\ndata = "@caf\udce9"\n', None, says="caf\\xe9"),

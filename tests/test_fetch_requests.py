@@ -19,7 +19,7 @@ from servers import Answer, Request, ok, redirect, status
 
 from stateful_crawler.curlconfig import parse_config
 from stateful_crawler.curloptions import OPTIONS
-from stateful_crawler.task import MAX_RECORD_BYTES, Outcome
+from stateful_crawler.record import MAX_RECORD_BYTES, Outcome
 from stateful_crawler.workdir import Workdir
 
 pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="compares with curl, which is not installed")

@@ -13,8 +13,8 @@ PACKAGE = Path(__file__).parent.parent / "stateful_crawler"
 # From the ground up. A row may import the rows before it, never itself or a later one; a package is one unit.
 LAYERS = (
     {"_version", "errors", "reasons"},
-    {"files", "curloptions", "settings", "urls", "charset"},
-    {"curlvalues", "links"},
+    {"files", "curloptions", "settings", "urls", "charset", "record", "jar", "formvalues"},
+    {"curlvalues", "links", "sidefiles"},
     {"curlconfig"},
     {"task"},
     {"runlock", "retries"},

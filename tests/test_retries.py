@@ -17,7 +17,7 @@ from servers import CLOSE, H200, RESET, SILENCE, Answer, Part, Request, cut, ok,
 from stateful_crawler import retries
 from stateful_crawler.fetch.verdict import retry_after
 from stateful_crawler.reasons import REASONS, Reason
-from stateful_crawler.task import Outcome
+from stateful_crawler.record import Outcome
 
 PASSING_STATUS = (408, 429, 500, 502, 503, 504)
 LASTING_STATUS = (304, 400, 401, 403, 404, 405, 410, 413, 418, 425, 451, 501, 505, 507, 511)

@@ -21,7 +21,8 @@ from stateful_crawler.curlconfig import Option
 from stateful_crawler.errors import EnvironmentFault, NameTaken, TaskFileError, WorkdirBusy
 from stateful_crawler.frontier import Frontier, natural_key
 from stateful_crawler.pages import Pages
-from stateful_crawler.task import Outcome, Record, Task, new_task
+from stateful_crawler.record import Outcome, Record
+from stateful_crawler.task import Task, new_task
 from stateful_crawler.workdir import STATES, State, Workdir, read_last_record
 
 ODD_NAMES = [

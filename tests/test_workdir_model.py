@@ -15,7 +15,8 @@ from workdir_helpers import fetched, hidden, kill
 from stateful_crawler.crawl import _take_back
 from stateful_crawler.frontier import Frontier
 from stateful_crawler.pages import Pages
-from stateful_crawler.task import Outcome, Task, new_task
+from stateful_crawler.record import Outcome
+from stateful_crawler.task import Task, new_task
 from stateful_crawler.workdir import STATES, Claim, Workdir
 
 # Some that sort in natural order only, some as people name files, one of bytes that are not UTF-8; two want one page.

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 from helpers import Project, clean_env, sc_command
 
-from stateful_crawler.task import Outcome, Task, new_task
+from stateful_crawler.record import Outcome
+from stateful_crawler.task import Task, new_task
 from stateful_crawler.workdir import STATES, Claim, Workdir
 
 # ── the files of a workdir ───────────────────────────────────────────────────────────────────────────────────────────

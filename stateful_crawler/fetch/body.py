@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Iterable
-from urllib.parse import quote_plus
+from urllib.parse import quote, quote_plus
 
 from stateful_crawler.curlconfig import Option
+from stateful_crawler.curloptions import OPTIONS
+from stateful_crawler.curlvalues import LineError, check_value
 from stateful_crawler.errors import LocalFileError, TaskFileError, printable
 from stateful_crawler.files import read_regular
 
 MAX_DATA_FILE_BYTES = 64 * 1024 * 1024
+_MAX_ETAG_BYTES = 8192
 
 
 def compose(data: Iterable[Option], root: str, name: str) -> bytes:
@@ -21,6 +25,15 @@ def compose(data: Iterable[Option], root: str, name: str) -> bytes:
         piece = _piece(option, root, name)
         body = body + b"&" + piece if body and option.name != "json" else body + piece
     return body
+
+
+def compose_query(values: Iterable[str], root: str, name: str) -> str:
+    """What `url-query` adds: each value as data-urlencode has it, or after a `+` as it stands."""
+    pieces = [
+        value[1:] if value.startswith("+") else _urlencoded(value, root, name).decode("utf-8", "surrogateescape")
+        for value in values
+    ]
+    return "&".join(piece for piece in pieces if piece)
 
 
 def with_query(url: str, query: str) -> str:
@@ -33,6 +46,34 @@ def with_query(url: str, query: str) -> str:
     return f"{path}?{own}{joint}{query}{mark}{fragment}"
 
 
+def with_file_name(url: str, path: str) -> str:
+    """The url that a file is uploaded to: one that ends in a slash, or has no path, gets the file's name."""
+    scheme, separator, rest = url.rpartition("://")
+    where, mark, query = rest.partition("?")
+    if "/" in where and not where.endswith("/"):
+        return url
+    joint = "" if where.endswith("/") else "/"
+    return f"{scheme}{separator}{where}{joint}{quote(os.path.basename(path), safe='')}{mark}{query}"
+
+
+def header_file(path: str, root: str, name: str) -> list[str]:
+    """The lines of a file of headers; TaskFileError for one that can't be read or holds what is no header."""
+    lines = read_sent_file(path, root, name).decode("utf-8", "surrogateescape").splitlines()
+    try:
+        return [check_value(OPTIONS["header"], line) for line in lines if line.strip()]
+    except LineError as error:
+        raise TaskFileError(f"working/{name}.conf", None, f"{printable(path)}: {error.problem}", error.hint) from None
+
+
+def stored_etag(path: str, root: str, name: str) -> bytes:
+    """The ETag that an earlier answer left in the file; as curl has it, `""` where there is none."""
+    with contextlib.suppress(OSError):
+        first = read_regular(inside(path, root, name), _MAX_ETAG_BYTES).splitlines()
+        if first and first[0].strip():
+            return first[0].strip()
+    return b'""'
+
+
 def _piece(option: Option, root: str, name: str) -> bytes:
     value = str(option.value)
     if option.name == "data-raw":
@@ -41,7 +82,7 @@ def _piece(option: Option, root: str, name: str) -> bytes:
         return _urlencoded(value, root, name)
     if not value.startswith("@"):
         return value.encode("utf-8", "surrogateescape")
-    content = _read_data_file(value[1:], root, name)
+    content = read_sent_file(value[1:], root, name)
     return re.sub(rb"[\r\n\0]", b"", content) if option.name in ("data", "data-ascii") else content
 
 
@@ -51,7 +92,7 @@ def _urlencoded(value: str, root: str, name: str) -> bytes:
     if mark is None:
         return _encode(value.encode("utf-8", "surrogateescape"))
     key, content = value[: mark.start()], value[mark.end() :]
-    raw = content.encode("utf-8", "surrogateescape") if mark[0] == "=" else _read_data_file(content, root, name)
+    raw = content.encode("utf-8", "surrogateescape") if mark[0] == "=" else read_sent_file(content, root, name)
     prefix = key.encode("utf-8", "surrogateescape") + b"=" if key else b""
     return prefix + _encode(raw)
 
@@ -60,7 +101,8 @@ def _encode(raw: bytes) -> bytes:
     return quote_plus(raw, safe="").encode().replace(b"%7E", b"~")
 
 
-def _read_data_file(path: str, root: str, name: str) -> bytes:
+def read_sent_file(path: str, root: str, name: str) -> bytes:
+    """The content of a file that goes out with the request; TaskFileError for one that can't be read."""
     where = f"working/{name}.conf"
     if not path or path == "-":
         raise TaskFileError(where, None, "a task can't read standard input")

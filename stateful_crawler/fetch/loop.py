@@ -16,10 +16,13 @@ import pycurl
 
 from stateful_crawler import files
 from stateful_crawler.errors import EnvironmentFault, TaskFileError
-from stateful_crawler.fetch import verdict
+from stateful_crawler.fetch import beside, verdict, writeout
+from stateful_crawler.fetch.onward import Onward
 from stateful_crawler.fetch.poll import new_poller
-from stateful_crawler.fetch.setup import prepare
-from stateful_crawler.task import Outcome, Task
+from stateful_crawler.fetch.setup import Wanted, prepare, recipe_of
+from stateful_crawler.record import Outcome
+from stateful_crawler.task import Task
+from stateful_crawler.urls import without_secrets
 from stateful_crawler.workdir import Claim
 
 IN_MEMORY_BYTES = 1024 * 1024
@@ -41,29 +44,31 @@ class _Transfer:
         "aside_path",
         "chunks",
         "claim",
+        "cookies_before",
         "fault",
         "handle",
         "header_lines",
-        "headers_are_body",
-        "limit",
+        "redirects_before",
         "size",
         "task",
+        "wanted",
     )
 
-    def __init__(self, claim: Claim, task: Task, handle: pycurl.Curl, limit: int, aside_path: str) -> None:
+    def __init__(self, claim: Claim, task: Task, handle: pycurl.Curl, wanted: Wanted, aside_path: str) -> None:
         self.claim, self.task, self.handle = claim, task, handle
-        self.limit, self.aside_path = limit, aside_path
+        self.wanted, self.aside_path = wanted, aside_path
         self.header_lines: list[bytes] = []
         self.chunks: list[bytes] = []
+        self.cookies_before = b""
+        self.redirects_before = 0  # those that were followed by `onward`, not by libcurl
         self.size = 0
-        self.headers_are_body = False
         self.aside = -1
         self.fault: OSError | None = None
 
     def write(self, chunk: bytes) -> int | None:
         """libcurl's write callback: None takes the chunk, 0 ends the transfer."""
         self.size += len(chunk)
-        if self.size > self.limit:
+        if self.size > self.wanted.max_body_bytes:
             return 0
         if self.aside < 0 and self.size <= IN_MEMORY_BYTES:
             self.chunks.append(chunk)
@@ -83,11 +88,16 @@ class _Transfer:
             if not keep:
                 files.remove(self.aside_path)
 
+    @property
+    def lead(self) -> list[bytes]:
+        """What the page begins with before the body: the headers, if the task says `include` or `head`."""
+        return self.header_lines if self.wanted.include or self.wanted.head else []
+
     def _spill(self, chunk: bytes) -> None:
         if self.aside < 0:
             os.makedirs(os.path.dirname(self.aside_path), exist_ok=True)
             self.aside = files.open_aside(self.aside_path)
-            files.write_all(self.aside, b"".join(self.chunks))
+            files.write_all(self.aside, b"".join(self.lead + self.chunks))
             self.chunks.clear()
         files.write_all(self.aside, chunk)
 
@@ -125,7 +135,7 @@ class Fetcher:
     def start(self, claim: Claim, task: Task) -> None:
         """Begin the task's transfer; raises TaskFileError where its options can't be carried out."""
         try:
-            handle, head = prepare(task, self._root, self._limits.max_body_bytes)
+            handle, wanted = prepare(task, self._root, self._limits.max_body_bytes)
         except pycurl.error as error:
             raise TaskFileError(
                 f"working/{task.name}.conf", None, f"libcurl refuses an option: {error.args[-1]}"
@@ -133,8 +143,9 @@ class Fetcher:
         except TaskFileError as error:
             path = error.path or f"working/{task.name}.conf"
             raise type(error)(path, error.line, error.problem, error.hint) from None
-        transfer = _Transfer(claim, task, handle, self._limits.max_body_bytes, self._page_aside(task.name))
-        transfer.headers_are_body = head
+        transfer = _Transfer(claim, task, handle, wanted, self._page_aside(task.name))
+        if wanted.reads_jar:
+            transfer.cookies_before = beside.cookies_before(wanted, self._root, task.name)
         handle.setopt(pycurl.HEADERFUNCTION, transfer.header_lines.append)
         handle.setopt(pycurl.WRITEFUNCTION, transfer.write)
         self._under_way[handle] = transfer
@@ -183,7 +194,9 @@ class Fetcher:
         while remaining:
             remaining, good, bad = self._multi.info_read(1000)
             ended += [self._finish(handle, 0, "") for handle in good]
-            ended += [self._finish(handle, code, message) for handle, code, message in bad]
+            for handle, code, message in bad:
+                if code != pycurl.E_COULDNT_RESOLVE_HOST or not self._leads_on(handle):
+                    ended.append(self._finish(handle, code, message))
         return ended
 
     def _finish(self, handle: pycurl.Curl, code: int, message: str) -> tuple[Claim, Outcome]:
@@ -197,6 +210,21 @@ class Fetcher:
         transfer.close(keep=outcome.aside is not None)
         return transfer.claim, outcome
 
+    def _leads_on(self, handle: pycurl.Curl) -> bool:
+        """Send a transfer that was redirected to a host in raw letters on its way again, to that host in punycode."""
+        if not (redirects := handle.getinfo(pycurl.REDIRECT_COUNT)):
+            return False
+        transfer = self._under_way[handle]
+        recipe = recipe_of(transfer.task.options, self._root, self._limits.max_body_bytes)
+        onward = Onward.after(handle, transfer.task, recipe.plan, transfer.redirects_before + redirects)
+        if onward is None:
+            return False
+        self._multi.remove_handle(handle)  # whose options must not change while it is in there
+        onward.set_on(handle, recipe)
+        transfer.redirects_before += redirects
+        self._multi.add_handle(handle)
+        return True
+
 
 def _judge(transfer: _Transfer, code: int, message: str) -> Outcome:
     """The outcome of a transfer that has ended: good when it is complete and its status is 2xx."""
@@ -205,22 +233,48 @@ def _judge(transfer: _Transfer, code: int, message: str) -> Outcome:
             "can't write", transfer.aside_path, transfer.fault, "make room, then run the same command again"
         )
     answers = verdict.blocks(transfer.header_lines)
-    if transfer.headers_are_body:  # what `curl --head` saves
-        transfer.chunks = transfer.header_lines
-        transfer.size = sum(map(len, transfer.chunks))
+    bare = not transfer.size
+    if transfer.lead:
+        transfer.size += sum(map(len, transfer.lead))
     status, headers = answers[-1] if answers else (0, [])
     facts = _facts(transfer, answers, status, headers)
+    outcome = _outcome(transfer, code, message, facts, headers, bare=bare)
+    wanted = transfer.wanted
+    if wanted.write_out:
+        facts["write_out"] = writeout.render(
+            wanted.write_out,
+            transfer.handle,
+            headers=headers,
+            method=transfer.task.method,
+            url=transfer.task.url,
+            error=(code, message),
+            saved_as=transfer.task.page_output,
+            retries=transfer.claim.attempt,
+        )
+    if not wanted.anything_beside:
+        return outcome
+    left = beside.left(wanted, transfer.handle, transfer.header_lines, status, headers, transfer.cookies_before)
+    return outcome._replace(beside=left)
+
+
+def _outcome(
+    transfer: _Transfer, code: int, message: str, facts: dict[str, Any], headers: list[tuple[str, str]], *, bare: bool
+) -> Outcome:
+    status = facts.get("status", 0)
     wait_s = verdict.retry_after(headers, status)
-    if transfer.size > transfer.limit or code == pycurl.E_FILESIZE_EXCEEDED:
-        detail = f"the body is over --max-size, {transfer.limit} bytes"
+    limit = transfer.wanted.max_body_bytes
+    if transfer.size > limit or code == pycurl.E_FILESIZE_EXCEEDED:
+        detail = f"the body is over {limit} bytes: the limit of --max-size, or of the task's max-filesize"
         return Outcome("fetch", False, "too-large", detail, facts, retry_after_s=wait_s)
     if code:
         outcome = verdict.failed(transfer.handle, code, message, facts, wait_s)
         return _with_header_value(outcome, headers)
-    if (not transfer.size or transfer.headers_are_body) and not verdict.is_whole(transfer.header_lines):
+    if bare and not verdict.is_whole(transfer.header_lines):
         return Outcome("fetch", False, "truncated", "the answer ended within its headers", facts)
-    body = b"".join(transfer.chunks)
     aside = transfer.aside_path if transfer.aside >= 0 else None
+    body = b"" if aside else b"".join(transfer.lead + transfer.chunks)
+    if transfer.wanted.conditional and (status == 304 or transfer.handle.getinfo(pycurl.CONDITION_UNMET)):
+        return Outcome("fetch", True, facts=facts | {"not_modified": True})
     if 200 <= status < 300:
         return Outcome("fetch", True, facts=facts, body=body, aside=aside)
     leads_on = 300 <= status < 400 and any(name.lower() == "location" for name, _ in headers)
@@ -245,10 +299,12 @@ def _facts(
     facts: dict[str, Any] = {}
     if status:
         facts["status"] = status
-    url = transfer.task.url
-    if redirects := handle.getinfo(pycurl.REDIRECT_COUNT):
-        url = _effective_url(handle) or url
-        facts["hops"] = verdict.hops(transfer.task.url, answers, url if len(answers) > redirects else "")
+    url = without_secrets(transfer.task.url)
+    if redirects := transfer.redirects_before + handle.getinfo(pycurl.REDIRECT_COUNT):
+        url = without_secrets(_effective_url(handle)) or url
+        facts["hops"] = verdict.hops(
+            without_secrets(transfer.task.url), answers, url if len(answers) > redirects else ""
+        )
     facts["url"] = url
     if headers:
         facts["headers"] = headers

@@ -6,24 +6,24 @@ of setting them anew. A handle is never used twice: a reset handle keeps its coo
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
+import socket
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import pycurl
 
 from stateful_crawler.curlconfig import Option
-from stateful_crawler.errors import EnvironmentFault, LocalFileError, TaskFileError, printable
-from stateful_crawler.fetch import body
+from stateful_crawler.errors import EnvironmentFault, TaskFileError
+from stateful_crawler.fetch import body, form
+from stateful_crawler.fetch.plan import Plan, Value, as_bytes
+from stateful_crawler.fetch.readers import HTTP_ONLY, read
 from stateful_crawler.task import USER_AGENT, Task
 from stateful_crawler.urls import ascii_host
-
-MAX_REDIRECTS = 50
-# To curl 0 means no limit at all; here a server that falls silent must not hold a connection for ever.
-LONGEST_S = 86_400.0
-HTTP_ONLY = pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS
-_PROTOCOLS = {"http": pycurl.PROTO_HTTP, "https": pycurl.PROTO_HTTPS, "all": HTTP_ONLY}
 
 # Where the systems we know keep their certificates; the wheel's libcurl looks only where its build machine had them.
 _CA_FILES = (
@@ -33,281 +33,249 @@ _CA_FILES = (
     "/etc/ssl/cert.pem",
     "/etc/ssl/ca-bundle.pem",
 )
+_IPPROTO_MPTCP = 262
 
-Setting = tuple[int, int | bytes | list[bytes]]
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a task wants of the answer besides its body; an empty path or format: nothing of the kind."""
 
-@dataclass(slots=True)
-class _Plan:
-    """What a block of options comes to, besides what is set on the template."""
-
-    root: str
-    settings: list[Setting] = field(default_factory=list)
-    headers: list[str] = field(default_factory=list)
-    data: list[Option] = field(default_factory=list)
-    cookies: list[str] = field(default_factory=list)
-    cookie_files: list[str] = field(default_factory=list)
-    method: str = ""
+    max_body_bytes: int
     head: bool = False
-    get: bool = False
-    follow: bool = False
-    trusted: bool = False
-    max_redirects: int = MAX_REDIRECTS
+    include: bool = False
+    conditional: bool = False
+    remote_time: bool = False
+    remote_header_name: bool = False
+    dump_header: str = ""
+    etag_save: str = ""
+    cookie_jar: str = ""
+    reads_jar: bool = False
+    write_out: str = ""
 
-    def forget(self, constant: int) -> None:
-        """Take back what an earlier line set."""
-        self.settings = [setting for setting in self.settings if setting[0] != constant]
+    @property
+    def anything_beside(self) -> bool:
+        """Whether the answer leaves something beside its page; most tasks' answers don't."""
+        beside = self.dump_header or self.etag_save or self.cookie_jar
+        return bool(beside or self.remote_time or self.remote_header_name)
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """A block of options made ready: a template to duplicate, and what must be set on each duplicate.
 
-    `data` and `cookie_files` name files and are read for each task anew.
+    `plain` where nothing has to be read from files or put together for each task.
     """
 
     template: pycurl.Curl
-    headers: tuple[bytes, ...]
-    data: tuple[Option, ...]
-    cookie_files: tuple[str, ...]
-    head: bool
-    get: bool
-    method: str
+    plan: Plan
+    wanted: Wanted
+    headers: list[bytes]
+    share: pycurl.CurlShare | None
+    plain: bool
 
 
-def prepare(task: Task, root: str, max_body_bytes: int) -> tuple[pycurl.Curl, bool]:
-    """A handle for the task's transfer, and whether it asks for the headers only (HEAD).
+def prepare(task: Task, root: str, max_body_bytes: int) -> tuple[pycurl.Curl, Wanted]:
+    """A handle for the task's transfer, and what is wanted of the answer.
 
     `root` is the workdir, which relative paths start from. Raises TaskFileError for options that can't be carried out.
     """
-    recipe = _recipe(task.options, root, max_body_bytes)
+    recipe = recipe_of(task.options, root, max_body_bytes)
     handle = recipe.template.duphandle()
     url = task.url if task.url.isascii() else _ascii_url(task)
-    if recipe.data:
-        url = _set_body(handle, recipe, task, url, root)
-    if recipe.headers:
-        handle.setopt(pycurl.HTTPHEADER, list(recipe.headers))
-    for path in recipe.cookie_files:
-        handle.setopt(pycurl.COOKIEFILE, os.fsencode(body.inside(path, root, task.name)) if path else b"")
+    if not recipe.plain:
+        url = _complete(handle, recipe, task, url, root)
+    elif recipe.headers:
+        handle.setopt(pycurl.HTTPHEADER, recipe.headers)
     if task.changes_things:
         # On a connection that is used again, libcurl repeats a request that got no answer: a POST would come twice.
         handle.setopt(pycurl.FRESH_CONNECT, 1)
         handle.setopt(pycurl.FORBID_REUSE, 1)
     handle.setopt(pycurl.URL, url.encode("utf-8", "surrogateescape"))
-    return handle, recipe.head
+    return handle, recipe.wanted
 
 
 @lru_cache(maxsize=256)
-def _recipe(options: tuple[Option, ...], root: str, max_body_bytes: int) -> Recipe:
-    plan = _Plan(root)
-    for option in options:
-        if reader := _READERS.get(option.name):
-            reader(plan, option.value)
+def recipe_of(options: tuple[Option, ...], root: str, max_body_bytes: int) -> Recipe:
+    """The recipe of a block of options; kept, because most tasks of a crawl have the same."""
+    plan = read(options, root)
+    limit = min(plan.max_body_bytes or max_body_bytes, max_body_bytes)
     template = pycurl.Curl()
-    for constant, value in [*_base_settings(max_body_bytes), *plan.settings, *_derived(plan)]:
+    for constant, value in (_base_settings(limit) | plan.settings).items():
         template.setopt(constant, value)
-    headers = tuple(_header_lines(plan))
-    return Recipe(template, headers, tuple(plan.data), tuple(plan.cookie_files), plan.head, plan.get, plan.method)
+    per_task = (plan.data, plan.form, plan.upload, plan.query, plan.cookie_files, plan.lists, plan.etag_compare)
+    from_file = any(line.startswith("@") for line in plan.headers)
+    socket_options = plan.mptcp or plan.ip_tos is not None or plan.priority is not None
+    return Recipe(
+        template,
+        plan,
+        _wanted(plan, limit),
+        [] if from_file else [as_bytes(line) for line in [*plan.headers, *_json_headers(plan, plan.headers)]],
+        _share() if pycurl.RESOLVE in plan.lists else None,
+        plain=not (any(per_task) or from_file or socket_options),
+    )
 
 
-def _base_settings(max_body_bytes: int) -> list[Setting]:
-    settings: list[Setting] = [
-        (pycurl.NOSIGNAL, 1),
-        (pycurl.NOPROGRESS, 1),
-        (pycurl.USERAGENT, USER_AGENT.encode()),
-        (pycurl.PROTOCOLS, HTTP_ONLY),
-        (pycurl.REDIR_PROTOCOLS, HTTP_ONLY),
-        (pycurl.TIMEOUT_MS, 60_000),
-        (pycurl.CONNECTTIMEOUT_MS, 15_000),
-        (pycurl.MAXFILESIZE_LARGE, max_body_bytes),
-        (pycurl.BUFFERSIZE, 128 * 1024),
-        (pycurl.TCP_NODELAY, 1),
-    ]
+def _wanted(plan: Plan, limit: int) -> Wanted:
+    said = plan.values.get
+    return Wanted(
+        max_body_bytes=limit,
+        head=plan.head,
+        include=said("include") is True or said("show-headers") is True,
+        conditional=bool(plan.etag_compare or said("time-cond")),
+        remote_time=said("remote-time") is True,
+        remote_header_name=said("remote-header-name") is True,
+        dump_header=str(said("dump-header") or ""),
+        etag_save=str(said("etag-save") or ""),
+        cookie_jar=str(said("cookie-jar") or ""),
+        reads_jar=said("cookie-jar") in plan.cookie_files,
+        write_out=_format(str(said("write-out") or ""), plan.root),
+    )
+
+
+def _format(write_out: str, root: str) -> str:
+    if not write_out.startswith("@"):
+        return write_out
+    return body.read_sent_file(write_out[1:], root, "").decode("utf-8", "replace")
+
+
+def _base_settings(max_body_bytes: int) -> dict[int, Value]:
+    settings: dict[int, Value] = {
+        pycurl.NOSIGNAL: 1,
+        pycurl.NOPROGRESS: 1,
+        pycurl.USERAGENT: USER_AGENT.encode(),
+        pycurl.PROTOCOLS: HTTP_ONLY,
+        pycurl.REDIR_PROTOCOLS: HTTP_ONLY,
+        pycurl.TIMEOUT_MS: 60_000,
+        pycurl.CONNECTTIMEOUT_MS: 15_000,
+        pycurl.MAXFILESIZE_LARGE: max_body_bytes,
+        pycurl.BUFFERSIZE: 128 * 1024,
+        pycurl.TCP_NODELAY: 1,
+        pycurl.PIPEWAIT: 1,  # over TLS one HTTP/2 connection for a host; without it each transfer opens its own
+    }
     ca_file, ca_path = _certificates()
     if ca_file:
-        settings.append((pycurl.CAINFO, os.fsencode(ca_file)))
+        settings[pycurl.CAINFO] = os.fsencode(ca_file)
+        settings[pycurl.PROXY_CAINFO] = os.fsencode(ca_file)
     if ca_path:
-        settings.append((pycurl.CAPATH, os.fsencode(ca_path)))
+        settings[pycurl.CAPATH] = os.fsencode(ca_path)
+        settings[pycurl.PROXY_CAPATH] = os.fsencode(ca_path)
     return settings
 
 
-def _derived(plan: _Plan) -> list[Setting]:
-    """The settings that several options decide together."""
-    settings: list[Setting] = []
-    if plan.follow:
-        settings += [(pycurl.FOLLOWLOCATION, 1), (pycurl.MAXREDIRS, plan.max_redirects)]
-    if plan.trusted:
-        settings.append((pycurl.UNRESTRICTED_AUTH, 1))
-    if plan.head:
-        settings.append((pycurl.NOBODY, 1))
-    if plan.method and not (plan.head and plan.method == "HEAD"):
-        settings.append((pycurl.CUSTOMREQUEST, plan.method.encode()))
-    if plan.cookies:
-        settings.append((pycurl.COOKIE, ";".join(plan.cookies).encode("utf-8", "surrogateescape")))
-    return settings
+def _share() -> pycurl.CurlShare:
+    """A name cache and connections of their own, for tasks with `resolve`.
+
+    Without it the addresses would hold for every task of the crawl, and so would the connections made to them.
+    """
+    share = pycurl.CurlShare()
+    share.setopt(pycurl.SH_SHARE, pycurl.LOCK_DATA_DNS)
+    share.setopt(pycurl.SH_SHARE, pycurl.LOCK_DATA_CONNECT)
+    return share
 
 
-def _header_lines(plan: _Plan) -> list[bytes]:
-    lines = list(plan.headers)
-    if any(option.name == "json" for option in plan.data):
-        given = {line.partition(":")[0].strip().lower() for line in lines}
-        lines += [f"{name}: application/json" for name in ("Content-Type", "Accept") if name.lower() not in given]
-    return [line.encode("utf-8", "surrogateescape") for line in lines]
+# ── what is put together for each task ───────────────────────────────────────────────────────────────────────────────
 
 
-_Reader = Callable[[_Plan, str | bool], None]
-
-# ── one function an option ───────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _text(constant: int) -> _Reader:
-    def read(plan: _Plan, value: str | bool) -> None:
-        plan.settings.append((constant, str(value).encode("utf-8", "surrogateescape")))
-
-    return read
-
-
-def _milliseconds(constant: int) -> _Reader:
-    def read(plan: _Plan, value: str | bool) -> None:
-        plan.settings.append((constant, int(min(float(value) or LONGEST_S, LONGEST_S) * 1000)))
-
-    return read
-
-
-def _flag(constant: int, on: int | bytes = 1, off: int | bytes = 0) -> _Reader:
-    def read(plan: _Plan, value: str | bool) -> None:
-        plan.settings.append((constant, on if value else off))
-
-    return read
-
-
-def _protocols(constant: int) -> _Reader:
-    def read(plan: _Plan, value: str | bool) -> None:
-        plan.settings.append((constant, _mask(str(value))))
-
-    return read
+def _complete(handle: pycurl.Curl, recipe: Recipe, task: Task, url: str, root: str) -> str:
+    """Set what names files or holds more than plain values; the url to ask for, with what is added to its query."""
+    plan = recipe.plan
+    if plan.query:
+        url = body.with_query(url, body.compose_query(plan.query, root, task.name))
+    if plan.data:
+        url = _set_data(handle, plan, task, url, root)
+    if plan.form:
+        form.build(handle, plan.form, root, task.name)
+        _set_method(handle, plan)
+    if plan.upload:
+        url = _set_upload(handle, plan, task, url, root)
+    if headers := _headers(recipe, root, task.name):
+        handle.setopt(pycurl.HTTPHEADER, headers)
+    if recipe.share is not None:
+        handle.setopt(pycurl.SHARE, recipe.share)
+    for constant, entries in plan.lists.items():
+        handle.setopt(constant, entries)
+    for path in plan.cookie_files:
+        handle.setopt(pycurl.COOKIEFILE, os.fsencode(body.inside(path, root, task.name)) if path else b"")
+    if plan.mptcp:
+        handle.setopt(pycurl.OPENSOCKETFUNCTION, _open_multipath)
+    if plan.ip_tos is not None or plan.priority is not None:
+        handle.setopt(pycurl.SOCKOPTFUNCTION, _socket_setter(plan.ip_tos, plan.priority))
+    return url
 
 
-def _mask(text: str) -> int:
-    """`=https`, `-http`, `+x`, comma-separated, as curl reads them; what is not http or https stays off."""
-    mask = HTTP_ONLY
-    for word in text.lower().split(","):
-        bits = _PROTOCOLS.get(word.strip().lstrip("=+-"), 0)
-        if word.strip().startswith("="):
-            mask = bits
-        elif word.strip().startswith("-"):
-            mask &= ~bits
-        else:
-            mask |= bits
-    return mask
+def _headers(recipe: Recipe, root: str, name: str) -> list[bytes]:
+    plan = recipe.plan
+    headers = recipe.headers
+    if any(line.startswith("@") for line in plan.headers):
+        lines: list[str] = []
+        for line in plan.headers:
+            lines += body.header_file(line[1:], root, name) if line.startswith("@") else [line]
+        headers = [as_bytes(line) for line in [*lines, *_json_headers(plan, lines)]]
+    if plan.etag_compare:
+        headers = [*headers, b"If-None-Match: " + body.stored_etag(plan.etag_compare, root, name)]
+    return headers
 
 
-def _compressed(plan: _Plan, value: str | bool) -> None:
-    plan.forget(pycurl.ACCEPT_ENCODING)
-    if value:
-        plan.settings.append((pycurl.ACCEPT_ENCODING, b""))  # empty: all that this libcurl can decode, and no more
+def _json_headers(plan: Plan, lines: list[str]) -> list[str]:
+    if not any(option.name == "json" for option in plan.data):
+        return []
+    given = {line.partition(":")[0].strip().lower() for line in lines}
+    return [f"{name}: application/json" for name in ("Content-Type", "Accept") if name.lower() not in given]
 
 
-def _insecure(plan: _Plan, value: str | bool) -> None:
-    plan.settings += [(pycurl.SSL_VERIFYPEER, 0 if value else 1), (pycurl.SSL_VERIFYHOST, 0 if value else 2)]
-
-
-def _cacert(plan: _Plan, value: str | bool) -> None:
-    path = os.path.join(plan.root, str(value))
-    if not os.path.isfile(path):
-        raise LocalFileError("", None, f"cacert {printable(str(value))} is not there", "paths start from the workdir")
-    plan.settings.append((pycurl.CAINFO, os.fsencode(path)))
-
-
-def _proxy(plan: _Plan, value: str | bool) -> None:
-    plan.settings.append((pycurl.PROXY, str(value).encode("utf-8", "surrogateescape")))
-
-
-def _referer(plan: _Plan, value: str | bool) -> None:
-    text, auto, _ = str(value).partition(";auto")
-    plan.settings.append((pycurl.AUTOREFERER, 1 if auto else 0))
-    plan.forget(pycurl.REFERER)
-    if text:  # an empty one would be sent as a header without a value
-        plan.settings.append((pycurl.REFERER, text.encode("utf-8", "surrogateescape")))
-
-
-def _header(plan: _Plan, value: str | bool) -> None:
-    if str(value).startswith("@"):
-        raise TaskFileError("", None, "header = @file is not supported yet", "write a `header` line for each")
-    plan.headers.append(str(value))
-
-
-def _cookie(plan: _Plan, value: str | bool) -> None:
-    (plan.cookies if "=" in str(value) else plan.cookie_files).append(str(value))
-
-
-def _max_redirects(plan: _Plan, value: str | bool) -> None:
-    wanted = int(value)
-    plan.max_redirects = wanted if 0 <= wanted <= MAX_REDIRECTS else MAX_REDIRECTS
-
-
-def _request(plan: _Plan, value: str | bool) -> None:
-    plan.method = str(value)
-    # With -X HEAD alone curl waits for a body that never comes.
-    plan.head = plan.head or plan.method == "HEAD"
-
-
-def _data(name: str) -> _Reader:
-    def read(plan: _Plan, value: str | bool) -> None:
-        plan.data.append(Option(name, value))
-
-    return read
-
-
-def _set(attribute: str) -> _Reader:
-    def read(plan: _Plan, value: str | bool) -> None:
-        setattr(plan, attribute, bool(value))
-
-    return read
-
-
-def _location_trusted(plan: _Plan, value: str | bool) -> None:
-    plan.follow = plan.trusted = bool(value)  # both, as curl has it
-
-
-_READERS: dict[str, _Reader] = {
-    "user-agent": _text(pycurl.USERAGENT),
-    "referer": _referer,
-    "header": _header,
-    "cookie": _cookie,
-    "user": _text(pycurl.USERPWD),
-    "request": _request,
-    "get": _set("get"),
-    "head": _set("head"),
-    "location": _set("follow"),
-    "location-trusted": _location_trusted,
-    "max-redirs": _max_redirects,
-    "max-time": _milliseconds(pycurl.TIMEOUT_MS),
-    "connect-timeout": _milliseconds(pycurl.CONNECTTIMEOUT_MS),
-    "compressed": _compressed,
-    "insecure": _insecure,
-    "cacert": _cacert,
-    "proxy": _proxy,
-    "range": _text(pycurl.RANGE),
-    "proto": _protocols(pycurl.PROTOCOLS),
-    "proto-redir": _protocols(pycurl.REDIR_PROTOCOLS),
-    "path-as-is": _flag(pycurl.PATH_AS_IS),
-    "http1.1": _flag(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_1_1),
-    "http2": _flag(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_2_0),
-    **{name: _data(name) for name in ("data", "data-ascii", "data-raw", "data-binary", "data-urlencode", "json")},
-}
-
-
-def _set_body(handle: pycurl.Curl, recipe: Recipe, task: Task, url: str, root: str) -> str:
+def _set_data(handle: pycurl.Curl, plan: Plan, task: Task, url: str, root: str) -> str:
     """Set the request's body, or with `get` put it into the url, which is returned."""
-    data = body.compose(recipe.data, root, task.name)
-    if recipe.get:
+    data = body.compose(plan.data, root, task.name)
+    if plan.get:
         return body.with_query(url, data.decode("utf-8", "surrogateescape"))
     handle.setopt(pycurl.POSTFIELDSIZE_LARGE, len(data))
     handle.setopt(pycurl.POSTFIELDS, data)
-    if recipe.method:
-        handle.setopt(pycurl.CUSTOMREQUEST, recipe.method.encode())
+    _set_method(handle, plan)
     return url
+
+
+def _set_method(handle: pycurl.Curl, plan: Plan) -> None:
+    """Once more: what sets a body sets the method, too."""
+    if plan.method:
+        handle.setopt(pycurl.CUSTOMREQUEST, plan.method.encode())
+
+
+def _set_upload(handle: pycurl.Curl, plan: Plan, task: Task, url: str, root: str) -> str:
+    content = body.read_sent_file(plan.upload, root, task.name)
+    source = io.BytesIO(content)
+
+    def seek(offset: int, origin: int) -> int:
+        source.seek(offset, origin)
+        return pycurl.SEEKFUNC_OK
+
+    handle.setopt(pycurl.UPLOAD, 1)
+    handle.setopt(pycurl.INFILESIZE_LARGE, len(content))
+    handle.setopt(pycurl.READFUNCTION, source.read)
+    handle.setopt(pycurl.SEEKFUNCTION, seek)  # a redirect sends the file once more
+    _set_method(handle, plan)
+    return body.with_file_name(url, plan.upload)
+
+
+def _open_multipath(_purpose: int, address: Any) -> socket.socket:
+    """A socket that speaks MPTCP, or plain TCP where the system can't."""
+    with contextlib.suppress(OSError):
+        return socket.socket(address.family, address.socktype, _IPPROTO_MPTCP)
+    return socket.socket(address.family, address.socktype, address.protocol)
+
+
+def _socket_setter(ip_tos: int | None, priority: int | None) -> Callable[[int, int], int]:
+    def set_on(descriptor: int, _purpose: int) -> int:
+        # What a system does not know is left out, as curl leaves it out.
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as sock:
+            if ip_tos is not None and sock.family == socket.AF_INET6:
+                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_TCLASS, ip_tos)
+            elif ip_tos is not None:
+                sock.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, ip_tos)
+            if priority is not None and hasattr(socket, "SO_PRIORITY"):
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY, priority)
+        return int(pycurl.SOCKOPT_OK)
+
+    return set_on
 
 
 def _ascii_url(task: Task) -> str:

@@ -12,7 +12,7 @@ import pycurl
 
 from stateful_crawler.errors import printable
 from stateful_crawler.reasons import Reason
-from stateful_crawler.task import Outcome
+from stateful_crawler.record import Outcome
 
 # "fatal": it is the machine or we who are at fault, and the next task would meet the same.
 Verdict = Reason | Literal["fatal"]
