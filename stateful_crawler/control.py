@@ -43,6 +43,7 @@ class Tally:
     connections: int = 0
     waiting: int = 0
     parsing: int = 0
+    insecure: int = 0
     stopped: bool = False
     reasons: Counter[Reason] = field(default_factory=Counter)
     left_alone: dict[str, str] = field(default_factory=dict)

@@ -17,6 +17,7 @@ from typing import NamedTuple, NoReturn
 from stateful_crawler.curloptions import OPTIONS, SHORT, CurlOption, nearest
 from stateful_crawler.curlvalues import LineError, check_value, shown
 from stateful_crawler.errors import TaskFileError
+from stateful_crawler.variables import ReadFile, Variables
 
 
 class Option(NamedTuple):
@@ -26,19 +27,22 @@ class Option(NamedTuple):
     value: str | bool
 
 
-def parse_config(text: str, path: str) -> list[Option]:
+def parse_config(text: str, path: str, *, read_file: ReadFile | None = None) -> list[Option]:
     """The options of one transfer in the order of the file; comments are skipped, so our records are too.
 
-    What repeats is kept (`dict(options)` gives the last of each). TaskFileError for whatever is not exactly one
-    transfer that we can make as curl would; `path` is for its message only.
+    What repeats is kept (`dict(options)` gives the last of each). `variable` and `expand-` lines are worked out here;
+    `read_file` gives the bytes of a file that a variable names. TaskFileError for whatever is not exactly one transfer
+    that we can make as curl would; `path` is for its message only.
     """
     lines = _lines(text, path)
+    variables = Variables(read_file) if "variable" in text or "expand-" in text else None
     options: list[Option] = []
     for number, line in enumerate(lines, 1):
         if not line or line[0] == "#":
             continue
         try:
-            options += _read_short_line(line) if len(line) <= 100 else _read_line(line)
+            found = _read_short_line(line) if len(line) <= 100 else _read_line(line)
+            options += found if variables is None else _expand(found, variables)
         except LineError as error:
             raise TaskFileError(path, number, error.problem, error.hint) from None
     _check_transfer(options, lines, path)
@@ -145,12 +149,30 @@ def _read_any_line(line: str) -> tuple[Option, ...]:
     parts = _DASHED(line) if line[0] == "-" else _NAME_GAP_REST(line)
     assert parts is not None  # both match anything
     word, gap, raw = parts.groups()
+    if word.startswith("expand-"):
+        known = _find_expandable(word)
+        return (Option(f"expand-{known.name}", _value(word, raw)),)
     known, on = _find(word)
     if known.kind == "flag":
         if raw or gap.strip(" \t"):
             _takes_no_value(known.name, raw)
         return (Option(known.name, on),)
     return (Option(known.name, check_value(known, _value(known.name, raw))),)
+
+
+def _expand(found: tuple[Option, ...], variables: Variables) -> list[Option]:
+    """The options of one line with their variables filled in; none from a line that sets a variable."""
+    options: list[Option] = []
+    for option in found:
+        name, value = option
+        if name.startswith("expand-"):
+            name, value = name.removeprefix("expand-"), variables.expand(str(value))
+            option = Option(name, check_value(OPTIONS[name], value))
+        if name == "variable":
+            variables.set(str(value))
+        else:
+            options.append(option)
+    return options
 
 
 def _read_letters(line: str) -> tuple[Option, ...]:
@@ -198,6 +220,17 @@ def _find(word: str) -> tuple[CurlOption, bool]:
     return known, not off
 
 
+def _find_expandable(word: str) -> CurlOption:
+    """The option behind a name with `expand-` before it; only one that takes a value has something to expand."""
+    known = OPTIONS.get(word.removeprefix("expand-"))
+    if known is None:
+        raise _unknown(word)
+    _refuse_unusable(known, f'"{known.name}"')
+    if known.kind == "flag":
+        raise LineError(f'option "{known.name}" takes no value, so there is nothing to expand', f"write {known.name}")
+    return known
+
+
 def _find_letter(letter: str) -> CurlOption:
     known = SHORT.get(letter)
     if known is None:
@@ -207,10 +240,8 @@ def _find_letter(letter: str) -> CurlOption:
 
 
 def _refuse_unusable(known: CurlOption, shown: str) -> None:
-    if known.verdict == "refused":
-        raise LineError(f"option {shown} is refused: {known.note}")
     if not known.usable:
-        raise LineError(f"option {shown} is not supported yet")
+        raise LineError(f"option {shown} is refused: {known.note}")
 
 
 def _value(name: str, raw: str) -> str:
@@ -250,8 +281,6 @@ def _unknown(word: str) -> LineError:
     if not word:
         return LineError("no option name on this line")
     problem = f'there is no curl option "{shown(word)}"'
-    if word.removeprefix("expand-") in OPTIONS:
-        return LineError(f'option "{shown(word)}" is not supported yet')
     if word.lower() in ("http", "https"):
         return LineError(problem, 'an address is written url = "http://..."')
     if "\r" in word:
@@ -289,6 +318,7 @@ _BRACKET = re.compile(r"[][{}]").search
 _ESCAPED_BRACKET = re.compile(r"\\[][{}]").search
 _IPV6 = re.compile(r"\[([0-9A-Fa-f:.]{2,})(?:%(?:25)?[^\]]{1,15})?\]")
 _BODY = frozenset(option.name for option in OPTIONS.values() if option.kind == "body")
+_FORM = frozenset({"form", "form-string"})
 
 
 def _is_ipv6(text: str) -> bool:
@@ -317,9 +347,25 @@ def _check_transfer(options: Sequence[Option], lines: Sequence[str], path: str) 
     if needs_globoff(str(options[at].value)) and not dict(options).get("globoff"):
         problem = "curl would take the {} or [] in the url for a pattern of several urls"
         raise TaskFileError(path, _line_of(lines, at), problem, "add globoff, or write a task file for each page")
-    if Option("head", True) in options and not _BODY.isdisjoint(names) and not dict(options).get("get"):
+    if Option("head", True) in options and not (_FORM if dict(options).get("get") else _BODY).isdisjoint(names):
         at = options.index(Option("head", True))
         raise TaskFileError(path, _line_of(lines, at), "head can't send a body", "add get to put the data in the url")
+    if "form" in names:
+        _check_groups(options, lines, path)
+
+
+def _check_groups(options: Sequence[Option], lines: Sequence[str], path: str) -> None:
+    """TaskFileError where a form ends a group that it did not begin."""
+    from stateful_crawler.formvalues import END, read_field  # on use: few tasks send a form
+
+    depth = 0
+    for at, (name, value) in enumerate(options):
+        if name == "form":
+            part = read_field(str(value))
+            depth += -1 if part is END else part.kind == "group" and not part.parts
+            if depth < 0:
+                problem = '"=)" ends a form group that nothing began'
+                raise TaskFileError(path, _line_of(lines, at), problem, 'a group begins with form = "name=("')
 
 
 _ONCE = ("url", "output")
@@ -329,7 +375,7 @@ def _line_of(lines: Sequence[str], position: int) -> int:
     """The line that the option at `position` came from, read again: only a fault needs it."""
     read = 0
     for number, line in enumerate(lines, 1):
-        read += len(_read_line(line))
+        read += sum(not name.endswith("variable") for name, _ in _read_line(line))
         if read > position:
             return number
     raise AssertionError(position)

@@ -30,6 +30,12 @@ _MACHINE_FAULTS = frozenset(
 )
 
 
+def within(root: str, path: str) -> str | None:
+    """The real path of what `path`, seen from `root`, leads to; None where that lies outside of `root`."""
+    full = os.path.realpath(os.path.join(root, path))
+    return full if full.startswith(os.path.realpath(root) + os.sep) else None
+
+
 def exists(path: str) -> bool:
     """Whether the name is taken, also by a dangling link."""
     return os.access(path, os.F_OK, follow_symlinks=False)

@@ -12,7 +12,7 @@ HEADER = b"# Netscape HTTP Cookie File\n# Written by sc; curl reads it too (cook
 _HTTP_ONLY = b"#HttpOnly_"
 _FIELDS = 7
 
-_Key = tuple[bytes, bytes, bytes]  # domain, path, name
+_Key = tuple[bytes, bytes, bytes, bytes]  # domain, whether its subdomains get it too, path, name
 
 
 def merge(jar: bytes, before: bytes, after: bytes, path: str) -> bytes:
@@ -24,7 +24,7 @@ def merge(jar: bytes, before: bytes, after: bytes, path: str) -> bytes:
     old, new = read(before, path), read(after, path)
     for key in old.keys() - new.keys():
         cookies.pop(key, None)
-    cookies |= {key: line for key, line in new.items() if old.get(key) != line}
+    cookies |= {key: line for key, line in new.items() if key not in old or _said(old[key]) != _said(line)}
     return HEADER + b"".join(line + b"\n" for line in cookies.values())
 
 
@@ -38,5 +38,12 @@ def read(text: bytes, path: str) -> dict[_Key, bytes]:
         if len(fields) not in (_FIELDS, _FIELDS - 1):  # a cookie without a value may end after its name
             raise TaskFileError(path, number, "not a cookie jar", "a jar is written over: name a file of its own")
         domain = fields[0].removeprefix(_HTTP_ONLY).lstrip(b".").lower()
-        cookies[domain, fields[2], fields[5]] = line
+        # Curls before 8 write the default path with a slash at its end, later ones without.
+        cookies[domain, fields[1], fields[2].rstrip(b"/") or b"/", fields[5]] = line
     return cookies
+
+
+def _said(line: bytes) -> tuple[bool, list[bytes]]:
+    """What a line says of its cookie, beside the key: kept from scripts, secure, expires, value."""
+    fields = line.split(b"\t")
+    return line.startswith(_HTTP_ONLY), [*fields[3:5], *fields[6:]]

@@ -23,8 +23,8 @@ from stateful_crawler.fetch import Fetcher
 from stateful_crawler.pages import Pages
 from stateful_crawler.reasons import Reason
 from stateful_crawler.record import Outcome, utc_at
-from stateful_crawler.sidefiles import SideFiles
-from stateful_crawler.task import NO_CONTENT, Task
+from stateful_crawler.sidefiles import SideFiles, paths_of
+from stateful_crawler.task import NO_CONTENT, Task, is_insecure
 from stateful_crawler.workdir import Claim, State, Workdir
 
 WIND_DOWN_S = 8.0
@@ -159,7 +159,9 @@ class _Run:
         claim.first_try = claim.first_try or time.monotonic()
         try:
             self._pages.check_output(task)
+            self._side_files.check(paths_of(task.options), task.name)
             self._fetcher.start(claim, task)
+            self.tally.insecure += not claim.attempt and is_insecure(task.options)
         except TaskFileError as error:
             reason: Reason = "io" if isinstance(error, LocalFileError) else "config"
             self._fail(claim, Outcome("fetch", False, reason, str(error)))

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterable
+from functools import lru_cache
 
 from stateful_crawler import files, jar
 from stateful_crawler.errors import TaskFileError, printable
@@ -15,11 +17,25 @@ from stateful_crawler.record import Beside
 MAX_JAR_BYTES = 16 * 1024 * 1024
 
 
+_NAMING = frozenset({"cookie-jar", "dump-header", "etag-compare", "etag-save", "hsts"})
+
+
+@lru_cache(maxsize=256)
+def paths_of(options: tuple[tuple[str, str | bool], ...]) -> tuple[str, ...]:
+    """The side files that a task's options name, from the workdir."""
+    return tuple(str(value) for name, value in options if name in _NAMING)
+
+
 class SideFiles:
     """The side files of the workdir at `root`."""
 
     def __init__(self, root: str) -> None:
         self._root = root
+
+    def check(self, paths: Iterable[str], name: str) -> None:
+        """Raise TaskFileError, before anything is sent, where a path leads through a symbolic link."""
+        for path in paths:
+            self._inside(path, name)
 
     def keep(self, beside: Beside, name: str) -> None:
         """Write what must be there before the task's record is: the headers, and the cookies that the answer changed.

@@ -16,6 +16,7 @@ from stateful_crawler._version import __version__
 from stateful_crawler.curlconfig import Option, format_config, needs_globoff, parse_config
 from stateful_crawler.errors import TaskFileError, printable
 from stateful_crawler.record import MAX_RECORD_BYTES, RECORD, Record, Stage, read_record, utc_now
+from stateful_crawler.variables import ReadFile
 
 USER_AGENT = f"stateful-crawler/{__version__}"
 MAX_NAME_BYTES = 200
@@ -132,13 +133,22 @@ class Task:
         return "".join(lines).encode("utf-8", "surrogateescape")
 
 
-def read_task(name: str, data: bytes, path: str) -> Task:
-    """The task that the bytes of a file spell; raises TaskFileError with file and line."""
+@lru_cache(maxsize=256)
+def is_insecure(options: tuple[Option, ...]) -> bool:
+    """Whether the task's options switch off the check of certificates, the server's or the proxy's."""
+    return any(dict(options).get(name) is True for name in ("insecure", "proxy-insecure", "doh-insecure"))
+
+
+def read_task(name: str, data: bytes, path: str, read_file: ReadFile | None = None) -> Task:
+    """The task that the bytes of a file spell; raises TaskFileError with file and line.
+
+    `read_file` gives the bytes of a file that a variable names; without it such a variable is refused.
+    """
     text = data.decode("utf-8", "surrogateescape")
     if (written := _WRITTEN(text)) and (options := _read_block(written[4])) is not None:
         more = tuple(line[len(RECORD) :] for line in written[5].split("\n")[:-1]) if written[5] else ()
         return Task(name, written[2], written[3], options, (written[1], *more))
-    return _read_any(name, text, path)
+    return _read_any(name, text, path, read_file)
 
 
 def new_task(
@@ -215,9 +225,9 @@ def _read_block(text: str) -> tuple[Option, ...] | None:
     return tuple(options[2:])
 
 
-def _read_any(name: str, text: str, path: str) -> Task:
+def _read_any(name: str, text: str, path: str, read_file: ReadFile | None = None) -> Task:
     """By the full grammar, which names the line at fault."""
-    options = parse_config(text, path)
+    options = parse_config(text, path, read_file=read_file)
     values = {option.name: str(option.value) for option in options if option.name in ("url", "output")}
     rest = tuple(option for option in options if option.name not in values)
     records = tuple(line[len(RECORD) :] for line in text.split("\n") if line.startswith(RECORD))

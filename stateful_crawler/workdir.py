@@ -22,6 +22,7 @@ from stateful_crawler import files, runlock
 from stateful_crawler.errors import EnvironmentFault, NameTaken, TaskFileError, UsageError, printable
 from stateful_crawler.record import Record
 from stateful_crawler.task import Task, read_task
+from stateful_crawler.variables import ReadFile
 
 State = Literal["origin", "working", "success", "error"]
 STATES: tuple[State, ...] = ("origin", "working", "success", "error")
@@ -106,7 +107,7 @@ class Workdir:
     def read(self, state: State, name: str) -> Task:
         """One task as a value; TaskFileError where it can't be read as one, FileNotFoundError if it has moved on."""
         data = files.read_regular(self.path(state, name), MAX_TASK_BYTES)
-        return read_task(name, data, f"{state}/{name}{SUFFIX}")
+        return read_task(name, data, f"{state}/{name}{SUFFIX}", self._read_named)
 
     def relative(self, path: str) -> str:
         """The path as a user of this workdir would type it."""
@@ -165,7 +166,7 @@ class Workdir:
         except OSError as error:
             raise EnvironmentFault.from_os("can't move", source, error) from error
         try:
-            return _read_claim(name, path, state)
+            return _read_claim(name, path, state, self._read_named)
         except OSError as error:
             # Not to be opened (no permission, a link, a FIFO put there meanwhile): it goes back to where it was, unless
             # a person has taken it away from here, or put another in its place there.
@@ -258,10 +259,17 @@ class Workdir:
                 return True
         return False
 
+    def _read_named(self, path: str) -> bytes:
+        """The content of a file of the workdir that a task names; OSError for any other."""
+        full = files.within(self.root, path)
+        if full is None:
+            raise PermissionError(errno.EACCES, "it lies outside the workdir")
+        return files.read_regular(full, MAX_TASK_BYTES)
+
     def _reclaim(self, name: str) -> Claim | None:
         path = self.path("working", name)
         try:
-            return _read_claim(name, path, "origin")
+            return _read_claim(name, path, "origin", self._read_named)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -303,7 +311,7 @@ def read_task_records(data: bytes) -> list[Record]:
     return Task("", "", record_lines=tuple(line[6:] for line in lines if line.startswith("# sc: "))).records
 
 
-def _read_claim(name: str, path: str, source: State) -> Claim:
+def _read_claim(name: str, path: str, source: State, read_file: ReadFile) -> Claim:
     fd = files.open_to_append(path)
     try:
         data = files.read_open(fd, path, MAX_TASK_BYTES)
@@ -315,7 +323,7 @@ def _read_claim(name: str, path: str, source: State) -> Claim:
     try:
         if len(name) > MAX_STEM_BYTES // 4 and len(os.fsencode(name)) > MAX_STEM_BYTES:
             raise TaskFileError(shown, None, f"the task's name is over {MAX_STEM_BYTES} bytes", "give it a shorter one")
-        claim.task = read_task(name, data, shown)
+        claim.task = read_task(name, data, shown, read_file)
     except TaskFileError as error:
         claim.fault = error
     return claim

@@ -48,7 +48,22 @@ def progress(quiet: bool, verbose: bool) -> Iterator[Watch]:
     """What to call with the tally while a run goes on; `verbose` names each task that fails."""
     bar = sys.stderr.isatty() and not quiet
     with _bar() if bar else contextlib.nullcontext(_say_nothing if quiet else _lines()) as watch:
-        yield _naming_failures(watch, _say_above_bar if bar else _say) if verbose else watch
+        say = _say_above_bar if bar else _say
+        yield _warning(_naming_failures(watch, say) if verbose else watch, say)
+
+
+def _warning(watch: Watch, say: Callable[[str], None]) -> Watch:
+    """Say once, and whatever is said else, that certificates are not checked."""
+    warned = False
+
+    def warn_and_watch(tally: Tally) -> None:
+        nonlocal warned
+        if tally.insecure and not warned:
+            warned = True
+            say("warning: tasks with `insecure` don't check certificates: anyone on the way can read and change them")
+        watch(tally)
+
+    return warn_and_watch
 
 
 def _naming_failures(watch: Watch, say: Callable[[str], None]) -> Watch:

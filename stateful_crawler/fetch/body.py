@@ -12,7 +12,7 @@ from stateful_crawler.curlconfig import Option
 from stateful_crawler.curloptions import OPTIONS
 from stateful_crawler.curlvalues import LineError, check_value
 from stateful_crawler.errors import LocalFileError, TaskFileError, printable
-from stateful_crawler.files import read_regular
+from stateful_crawler.files import read_regular, within
 
 MAX_DATA_FILE_BYTES = 64 * 1024 * 1024
 _MAX_ETAG_BYTES = 8192
@@ -119,8 +119,8 @@ def inside(path: str, root: str, name: str) -> str:
 
     Without this a task from elsewhere could send any file of this machine to any server.
     """
-    full = os.path.realpath(os.path.join(root, path))
-    if not full.startswith(os.path.realpath(root) + os.sep):
+    full = within(root, path)
+    if full is None:
         raise TaskFileError(
             f"working/{name}.conf", None, f"{printable(path)} lies outside the workdir", "copy it into the workdir"
         )

@@ -21,7 +21,7 @@ from stateful_crawler.fetch.onward import Onward
 from stateful_crawler.fetch.poll import new_poller
 from stateful_crawler.fetch.setup import Wanted, prepare, recipe_of
 from stateful_crawler.record import Outcome
-from stateful_crawler.task import Task
+from stateful_crawler.task import Task, is_insecure
 from stateful_crawler.urls import without_secrets
 from stateful_crawler.workdir import Claim
 
@@ -308,6 +308,8 @@ def _facts(
     facts["url"] = url
     if headers:
         facts["headers"] = headers
+    if is_insecure(transfer.task.options):
+        facts["insecure"] = True
     facts["bytes"] = transfer.size
     facts["seconds"] = round(handle.getinfo(pycurl.TOTAL_TIME), 3)
     return facts

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from urllib.parse import urlsplit
 
@@ -26,6 +26,7 @@ _WAY_NAMES = """abstract-unix-socket alt-svc connect-to dns-interface doh-url ha
     proto-default proxy proxy1.0 proxytunnel resolve socks4 socks4a socks5 socks5-hostname tcp-fastopen unix-socket
     vlan-priority cookie-jar"""
 _WAY = frozenset(_WAY_NAMES.split())
+_WRITES = ("hsts",)  # libcurl writes the file when the handle is closed
 _SILENT_S = 2.0  # after this long without a byte a request is taken to be over, though it said that more would come
 _LONGEST_S = 120
 _HTTPS = re.compile("https://", re.IGNORECASE).match
@@ -64,7 +65,7 @@ class _Ear:
 
 def check(task: Task, root: str, max_body_bytes: int) -> None:
     """Raise TaskFileError for options that can't be carried out, LocalFileError for a file that is not there."""
-    prepare(task, root, max_body_bytes)[0].close()
+    prepare(_without(task, _WRITES), root, max_body_bytes)[0].close()
 
 
 def rehearse(task: Task, root: str, max_body_bytes: int) -> bytes:
@@ -86,10 +87,10 @@ def rehearse(task: Task, root: str, max_body_bytes: int) -> bytes:
 
 
 def _handle(task: Task, root: str, max_body_bytes: int, secure: bool) -> pycurl.Curl:
-    options = [option for option in task.options if option.name not in _WAY]
+    options = list(_without(task, _WAY).options)
     cookies: list[bytes] = []
     if secure:
-        cookies = _cookies(replace(task, options=tuple(options)), root, max_body_bytes)
+        cookies = _cookies(_without(task, _WAY), root, max_body_bytes)
         options = [option for option in options if not _is_cookie_file(option)]
         if Option("http1.0", True) not in options:
             options.append(Option("http1.1", True))
@@ -98,6 +99,10 @@ def _handle(task: Task, root: str, max_body_bytes: int, secure: bool) -> pycurl.
     for line in cookies:
         handle.setopt(pycurl.COOKIELIST, line)
     return handle
+
+
+def _without(task: Task, names: Collection[str]) -> Task:
+    return replace(task, options=tuple(option for option in task.options if option.name not in names))
 
 
 def _connect_to(handle: pycurl.Curl, ear: _Ear) -> None:

@@ -90,6 +90,9 @@ def prepare(task: Task, root: str, max_body_bytes: int) -> tuple[pycurl.Curl, Wa
         # On a connection that is used again, libcurl repeats a request that got no answer: a POST would come twice.
         handle.setopt(pycurl.FRESH_CONNECT, 1)
         handle.setopt(pycurl.FORBID_REUSE, 1)
+    if url.startswith("https:") or recipe.plan.values.get("http2-prior-knowledge"):
+        # One HTTP/2 connection for a host. Not over plain HTTP/1, where a transfer would wait for another's answer.
+        handle.setopt(pycurl.PIPEWAIT, 1)
     handle.setopt(pycurl.URL, url.encode("utf-8", "surrogateescape"))
     return handle, recipe.wanted
 
@@ -150,7 +153,6 @@ def _base_settings(max_body_bytes: int) -> dict[int, Value]:
         pycurl.MAXFILESIZE_LARGE: max_body_bytes,
         pycurl.BUFFERSIZE: 128 * 1024,
         pycurl.TCP_NODELAY: 1,
-        pycurl.PIPEWAIT: 1,  # over TLS one HTTP/2 connection for a host; without it each transfer opens its own
     }
     ca_file, ca_path = _certificates()
     if ca_file:
