@@ -94,7 +94,7 @@ _DONE: dict[Verdict, str] = {
     "transfer": """
         alpn anyauth aws-sigv4 basic ca-native cacert capath cert cert-status cert-type ciphers compressed
         connect-timeout connect-to cookie crlf crlfile curves delegation digest disallow-username-in-url
-        doh-cert-status doh-insecure doh-url expect100-timeout false-start follow form-escape
+        doh-cert-status doh-insecure doh-url expect100-timeout follow form-escape
         happy-eyeballs-timeout-ms haproxy-clientip haproxy-protocol head header hsts http0.9 http1.0 http1.1 http2
         http2-prior-knowledge http3 http3-only ignore-content-length insecure interface ipv4 ipv6
         junk-session-cookies keepalive keepalive-cnt keepalive-time key key-type limit-rate local-port location
@@ -125,6 +125,7 @@ _WITHOUT_EFFECT = {
     "a task is one file that curl reads with -q": "disable",
     "pages are written whole, and only ever replaced by their own task": "buffer clobber skip-existing",
     "what it would note is in the task's record": "xattr",
+    "OpenSSL can't do it, and curl goes on without": "false-start",
     "curl itself ignores it": "egd-file metalink npn random-file sslv2 sslv3 test-duphandle test-event wdebug",
 }
 

@@ -29,9 +29,8 @@ _PORTS = re.compile(r"[0-9]{1,5}(?:-[0-9]{1,5})?").fullmatch
 _RESOLVE = re.compile(r"-[^:]+:[0-9]+|\+?(?:[^:\[]+|\[[0-9a-fA-F:.%]+\]):[0-9]{1,5}:[^ ]+").fullmatch
 _CONNECT_TO = re.compile(r"(?:[^:\[]*|\[[^\]]+\]):[0-9]*:(?:[^:\[]*|\[[^\]]+\]):[0-9]*").fullmatch
 _TYPE_OF_SERVICE = re.compile(
-    r"[0-9]{1,3}|0x[0-9a-f]{1,2}|cs[0-7]|af[1-4][1-3]|ef|voice-admit|ect[01]|ce|le|lowcost|mincost|lowdelay"
-    r"|throughput|reliability",
-    re.I,
+    "0*(?:25[0-5]|2[0-4][0-9]|1?[0-9]?[0-9])|CS[0-7]|AF[1-4][1-3]|EF|VOICE-ADMIT|ECT[01]|CE|LE|LOWCOST|MINCOST"
+    "|LOWDELAY|THROUGHPUT|RELIABILITY"
 ).fullmatch
 _DECIMAL = re.compile(r"[0-9]{1,10}(?:\.[0-9]+)?").fullmatch
 _LARGEST = 2**31 - 1  # of a whole number; of milliseconds too, which libcurl counts in
@@ -39,7 +38,7 @@ _LARGEST = 2**31 - 1  # of a whole number; of milliseconds too, which libcurl co
 
 def check_value(known: CurlOption, value: str) -> str:
     """The value, if it is one that curl takes as it stands and that can't leave its line of the request."""
-    if known.kind != "body":
+    if known.kind != "body" and known.name not in _NOT_OF_THE_REQUEST:
         if not value and known.kind != "text":
             raise LineError(f'option "{known.name}" needs a value that is not empty')
         # Without this a line end in a value would write headers, or a whole request, of its own.
@@ -153,6 +152,24 @@ def _check_proxy_header(name: str, value: str) -> None:
     _check_header(name, value)
 
 
+def _check_write_out(name: str, value: str) -> None:
+    if value == "@-":
+        raise _stdin(name)
+    if "%output{" in value:
+        raise LineError("write-out can't write to a file of its own", "its text goes into the record of the fetch")
+
+
+def _check_form(name: str, value: str) -> None:
+    from stateful_crawler.formvalues import FormError, read_field  # on use: few tasks send a form
+
+    try:
+        read_field(value, literal=name == "form-string")
+    except FormError as error:
+        raise LineError(error.problem, error.hint) from None
+
+
+_NOT_OF_THE_REQUEST = frozenset({"variable", "write-out"})
+
 _CHECKS: dict[str, Callable[[str, str], None]] = {  # by the name of the option, else by its kind
     "url": _check_url,
     "output": _check_output,
@@ -167,7 +184,9 @@ _CHECKS: dict[str, Callable[[str, str], None]] = {  # by the name of the option,
     "range": _check_range,
     "url-query": _check_content,
     "upload-file": _check_file_sent,
-    "write-out": _check_file_sent,
+    "write-out": _check_write_out,
+    "form": _check_form,
+    "form-string": _check_form,
     "proxy-header": _check_proxy_header,
     "max-filesize": _check_bytes,
     "limit-rate": _check_bytes,
@@ -177,7 +196,8 @@ _CHECKS: dict[str, Callable[[str, str], None]] = {  # by the name of the option,
     "delegation": _check_shape(re.compile("none|policy|always", re.I).fullmatch, "none, policy or always"),
     "resolve": _check_shape(_RESOLVE, "example.com:443:127.0.0.1"),
     "connect-to": _check_shape(_CONNECT_TO, "example.com:443:127.0.0.1:8443"),
-    "ip-tos": _check_shape(_TYPE_OF_SERVICE, "cs1, af21 or 32"),
+    "ip-tos": _check_shape(_TYPE_OF_SERVICE, "CS1, AF21 or 32"),
+    "vlan-priority": _check_shape(re.compile("0*[0-7]").fullmatch, "0 to 7"),
     "output-dir": _check_output_dir,
     "dump-header": _check_below("html", "headers are saved under"),
     "cookie-jar": _check_below("var", "what tasks share lies under"),

@@ -10,6 +10,7 @@ from typing import Literal
 from stateful_crawler import files
 from stateful_crawler.errors import TaskFileError
 from stateful_crawler.pages import Pages
+from stateful_crawler.sidefiles import paths_of
 from stateful_crawler.task import Task
 from stateful_crawler.workdir import ASIDE, OUTPUTS, STATES, SUFFIX, State, Workdir
 
@@ -143,16 +144,17 @@ def _outputs(workdir: Workdir) -> Iterator[Finding]:
 
 
 def _explicit_outputs(workdir: Workdir) -> set[str]:
-    """The outputs that tasks name besides html/NAME.html."""
-    outputs = set()
+    """What tasks save under html/ besides html/NAME.html: pages by an output of their own, headers."""
+    outputs = set[str]()
     for state in STATES:
         for name in workdir.names(state):
             try:
-                output = workdir.read(state, name).page_output
+                task = workdir.read(state, name)
             except (OSError, TaskFileError):
                 continue
-            if output != f"html/{name}.html":
-                outputs.add(output)
+            outputs.update(paths_of(task.options))
+            if task.page_output != f"html/{name}.html":
+                outputs.add(task.page_output)
     return outputs
 
 

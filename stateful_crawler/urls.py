@@ -15,7 +15,7 @@ _CLEAN = re.compile(
 )
 _BLANKS = "".join(map(chr, range(33)))
 _NO_BREAKS = str.maketrans("", "", "\t\n\r")
-_USERINFO = re.compile(r"(?i)^([a-z][a-z0-9+.-]*://)[^/?#]*@")
+_USERINFO = re.compile(r"(?i)([a-z][a-z0-9+.-]*://|^//)[^/?#\s'\"<>]*@")
 _SCHEME = re.compile(r"(?i)^https?://[^/?#]")
 
 
@@ -72,9 +72,9 @@ def ascii_proxy(proxy: str) -> str:
     return proxy
 
 
-def without_secrets(url: str) -> str:
-    """The url without the user name and password that may stand before its host."""
-    return _USERINFO.sub(r"\1", url) if "@" in url else url
+def without_userinfo(text: str) -> str:
+    """A url, or a sentence with urls in it, without the user names and passwords that may stand before their hosts."""
+    return _USERINFO.sub(r"\1", text) if "@" in text else text
 
 
 def origin_of(url: str) -> tuple[str, str]:

@@ -322,6 +322,8 @@ class Wire(socketserver.BaseRequestHandler):
         return request._replace(body=self._read_body(request))
 
     def _read_body(self, request: Request) -> bytes:
+        if request.all("Transfer-Encoding") == [b"chunked"]:
+            return self._read_chunks()
         length = int((request.all("Content-Length") or [b"0"])[0])
         if request.all("Expect") and len(self._unread) < length:
             self.request.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -329,6 +331,13 @@ class Wire(socketserver.BaseRequestHandler):
             if not self._receive():
                 break  # the log shows what came of it
         body, self._unread = self._unread[:length], self._unread[length:]
+        return body
+
+    def _read_chunks(self) -> bytes:
+        """A chunked body as it came, with its sizes."""
+        while not self._unread.endswith(b"0\r\n\r\n") and self._receive():
+            pass
+        body, self._unread = self._unread, b""
         return body
 
     def _receive(self) -> bool:

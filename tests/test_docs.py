@@ -294,8 +294,8 @@ def test_no_option_is_documented_that_does_not_exist(name: str) -> None:
 
 
 def test_the_list_of_commands_is_complete() -> None:
-    assert set(re.findall(r"^## sc (\w+)$", TEXTS[COMMANDS], re.MULTILINE)) == set(cli.COMMANDS)
-    assert set(re.findall(r"`sc (\w+)", section("README.md", "## Commands"))) >= set(cli.COMMANDS)
+    assert set(re.findall(r"^## sc ([\w-]+)$", TEXTS[COMMANDS], re.MULTILINE)) == set(cli.COMMANDS)
+    assert set(re.findall(r"`sc ([a-z-]+)", section("README.md", "## Commands"))) >= set(cli.COMMANDS)
 
 
 def test_every_variable_is_documented_and_every_documented_one_exists() -> None:

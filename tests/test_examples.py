@@ -19,7 +19,8 @@ import pytest
 from cli_helpers import SCRIPT, Found, items, parsed, sc, sc_json, texts
 from helpers import Project, clean_env
 
-from stateful_crawler.sites import PORT, Server, serve
+from stateful_crawler.sites import PORT, Server, members, serve
+from stateful_crawler.task import name_for
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
@@ -96,6 +97,69 @@ def test_the_quotes(site: Server, example: Any) -> None:
     assert [item for path in order for item in items(project, names[path])] == expected("quotes")
     assert sc_json(project, "crawl")["fetched"] == 0
     assert set(site.requests.values()) == {1}
+
+
+@pytest.fixture
+def club(site: Server, example: Any) -> Project:
+    """The login example with its password in place, and its one task."""
+    project: Project = example("login")
+    (project.workdir / "var").mkdir()
+    (project.workdir / "var" / "password.txt").write_text(members.PASSWORD)
+    sc(project, "create", f"{site.url}/members")
+    return project
+
+
+def all_items(project: Project) -> list[dict[str, Any]]:
+    """Every item of a project; those with a number first, by it."""
+    found = [item for name in parsed(project) for item in items(project, name)]
+    return sorted(found, key=lambda item: item.get("number", 1000))
+
+
+def test_the_login(site: Server, club: Project) -> None:
+    summary = sc_json(club, "crawl", "-c", "5")
+    assert (summary["succeeded"], summary["failed"], summary["items"]) == (28, 0, 21)
+    assert all_items(club) == expected("login")
+    everything = "".join("".join(texts(club, state).values()) for state in ("success", "error", "origin"))
+    assert members.PASSWORD not in everything and "open" not in everything and "session=" not in everything
+    assert "#HttpOnly_127.0.0.1" in (club.workdir / "var" / "jar.txt").read_text()
+    assert site.requests["/members/login"] == 2  # the form, and what was sent with it
+    archive = name_for(f"http://127.0.0.1:{PORT}/members/archive")
+    assert f"sc -C examples/login requeue {archive} " in (EXAMPLES / "login" / "README.md").read_text()
+
+
+def test_a_session_outlives_the_run(site: Server, club: Project) -> None:
+    sc(club, "crawl", "-c", "5")
+    archive = paths(club)["/members/archive"]
+    sc(club, "requeue", archive)
+    assert sc_json(club, "retry", "--refetch")["succeeded"] == 1
+    assert site.requests["/members/login"] == 2
+
+
+def test_a_session_that_has_ended(site: Server, club: Project) -> None:
+    """What docs/login.md tells: pages fail, no login form is saved for one, and three commands mend it."""
+    sc(club, "crawl", "-c", "5")
+    club.put_url("out", f"{site.url}/members/logout", 'cookie = "var/jar.txt"', 'cookie-jar = "var/jar.txt"')
+    sc(club, "crawl", check=3)  # a redirect that is not followed
+    assert "session" not in (club.workdir / "var" / "jar.txt").read_text()
+    names = paths(club)
+    lost = {names["/members/list"], names["/members/member/7"]}
+    sc(club, "requeue", *lost)
+    sc(club, "retry", "--refetch", check=3)
+    assert club.in_state("error") == lost | {"out"}
+    assert {club.last(name)["status"] for name in lost} == {302, 403}
+    (club.workdir / "error" / "out.conf").unlink()
+    sc(club, "requeue", "login-form")
+    sc(club, "retry", "--refetch", "login-form")
+    sc(club, "crawl")
+    sc(club, "retry")
+    assert not club.in_state("error") and lost <= club.in_state("success")
+
+
+def test_a_wrong_password_is_a_failure(site: Server, club: Project) -> None:
+    (club.workdir / "var" / "password.txt").write_text("wrong")
+    summary = sc_json(club, "crawl", check=3)
+    assert (summary["succeeded"], summary["failed"], summary["errors"]) == (1, 1, {"http": 1})
+    assert not all_items(club)
 
 
 def test_a_project_of_ones_own_in_a_fresh_folder(site: Server, tmp_path: Path) -> None:

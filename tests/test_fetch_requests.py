@@ -1,30 +1,25 @@
-"""The same task, run by `sc` and by the real curl, sends the same bytes; and any task can be replayed with curl.
+"""Everyday tasks, run by `sc` and by the real curl, send the same bytes; and any task can be replayed with curl.
 
-Two differences are documented and left out of the comparison: the user-agent of a task that names none, and the list
-of codings that `compressed` asks for (each curl can decode others).
+The test_wire_*.py modules go on with this for every option and form.
 """
 
 from __future__ import annotations
 
-import re
-import shutil
 import ssl
 from urllib.parse import quote, urlsplit
 
-import pytest
 import trustme
 from conftest import Serve
 from helpers import Project, crawl, run_curl, run_sc
-from servers import Answer, Request, ok, redirect, status
+from servers import ok, redirect
+from wire_helpers import NEEDS_CURL, answer, assert_same, comparable, run_table
 
-from stateful_crawler.curlconfig import parse_config
-from stateful_crawler.curloptions import OPTIONS
 from stateful_crawler.record import MAX_RECORD_BYTES, Outcome
 from stateful_crawler.workdir import Workdir
 
-pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="compares with curl, which is not installed")
+pytestmark = NEEDS_CURL
 
-# name -> the lines beside `url`, which ends with the name. Every option that a task may hold stands here.
+# name -> the lines beside `url`, which ends with the name; wire_helpers says more.
 SAME: dict[str, tuple[str, ...]] = {
     "plain": (),
     "user-agent": ('user-agent = "mine \\"q\\" é"',),
@@ -126,59 +121,10 @@ SAME: dict[str, tuple[str, ...]] = {
 }
 
 
-def _answer(request: Request) -> Answer:
-    """A redirect and a cookie where the task's url says /302/ or /307/, else a page."""
-    if found := re.search("/(302|307)/", request.target):
-        onward = request.target.replace(found[0], "/")
-        return status(int(found[1]), b"", "Set-Cookie: c=1", f"Location: {onward}")
-    return ok("<p>page</p>")
-
-
-@pytest.fixture
-def wired(project: Project) -> Project:
-    """A project with the files that the tasks of this module name."""
-    (project.workdir / "body.txt").write_bytes(b"a\r\nb c\nd&\xe9")
-    (project.workdir / "query.txt").write_bytes(b"a=\r\n1&b=\xe9")
-    (project.workdir / "large.bin").write_bytes(bytes(range(256)) * 5000)
-    (project.workdir / "cookies.txt").write_text("127.0.0.1\tFALSE\t/\tFALSE\t0\tfrom\tfile\n")
-    return project
-
-
-def comparable(request: Request) -> bytes:
-    """The request's bytes without what is documented to differ.
-
-    Not ours but curl's: 7.88 writes the digits of %c3 in lower case, later ones in upper case.
-    """
-    line, _, rest = request.head.partition(b"\r\n")
-    head = re.sub(rb"%..", lambda found: found[0].upper(), line) + b"\r\n" + rest
-    head = re.sub(rb"\r\nAccept-Encoding: [^\r]*", b"\r\nAccept-Encoding: *", head)
-    return re.sub(rb"\r\nUser-Agent: (curl|stateful-crawler)/[^\r]*", b"\r\nUser-Agent: *", head) + request.body
-
-
-def by_task(requests: list[Request]) -> dict[str, list[bytes]]:
-    """What came for each task, by the first part of its url's path, in order."""
-    found: dict[str, list[bytes]] = {}
-    for request in requests:
-        path = request.target.partition("://")[2].partition("/")[2] or request.target[1:]
-        found.setdefault(path.partition("/")[0], []).append(comparable(request))
-    return found
-
-
-def test_sc_and_curl_send_the_same_bytes(wired: Project, serve: Serve) -> None:
-    server = serve({"*": _answer})
-    names = {f"t{number}": name for number, name in enumerate(SAME)}
-    for task, name in names.items():
-        wired.put_url(task, f"{server.url}/{task}/{name}", *(line.replace("PROXY", server.url) for line in SAME[name]))
-    crawl(wired, "--retries", "0")
-    not_followed = {"302/no-location", "302/no-location-trusted"}
-    assert {names[task] for task in wired.in_state("error")} == not_followed
-    ours = by_task(server.requests)
-    count = server.count()
-    for task, name in names.items():
-        replay(wired, task, page=None if name in not_followed else wired.page(task))
-    theirs = by_task(server.requests[count:])
-    differ = {names[task]: (ours[task], theirs[task]) for task in names if ours[task] != theirs[task]}
-    assert not differ
+def test_sc_and_curl_send_the_same_bytes(project: Project, serve: Serve) -> None:
+    server = serve({"*": answer})
+    table = {name: tuple(line.replace("PROXY", "SERVER") for line in lines) for name, lines in SAME.items()}
+    assert_same(run_table(project, server, table), {"302/no-location", "302/no-location-trusted"})
 
 
 def replay(project: Project, task: str, *, page: bytes | None) -> None:
@@ -200,50 +146,10 @@ def test_sc_and_curl_send_the_same_bytes_over_tls(project: Project, serve: Serve
     for task, line in lines.items():
         project.put_url(task, f"https://localhost:{server.port}/{task}", line, 'user = "a:b"', "http2")
     crawl(project, "--retries", "0")
-    ours, count = by_task(server.requests), server.count()
+    ours, count = sorted(map(comparable, server.requests)), server.count()
     for task in lines:
         replay(project, task, page=b"<p>page</p>")
-    assert by_task(server.requests[count:]) == ours
-
-
-def test_http2_without_tls_is_a_plain_request_that_may_ask_for_more(project: Project, serve: Serve) -> None:
-    """curl 7.88 offers the old upgrade to h2c in three headers; later ones need not. All else is the same."""
-    server = serve({"*": ok("<p>page</p>")})
-    project.put_url("a", f"{server.url}/a", "http2")
-    crawl(project)
-    replay(project, "a", page=b"<p>page</p>")
-    offer = re.compile(rb"(Connection|Upgrade|HTTP2-Settings): [^\r]*\r\n")
-    ours, theirs = (offer.sub(b"", comparable(request)) for request in server.requests)
-    assert ours == theirs
-
-
-def test_every_option_that_a_task_may_hold_is_compared() -> None:
-    """Those with a test of their own: url and output (every task), TLS, http2."""
-    lines = {line for options in SAME.values() for line in options}
-    text = "".join(f"{line}\n" for line in lines if line != "head")
-    held = {option.name for option in parse_config('url = "http://h/"\n' + text, "x")}
-    elsewhere = {"url", "output", "head", "cacert", "insecure", "http2"}
-    assert {name for name, option in OPTIONS.items() if option.usable} == held | elsewhere
-
-
-REFUSED = {  # by curl as by us, before any request
-    "blank-in-get-data": ("get", 'data = "q=a b"'),
-    "line-end-in-get-data": ("get", 'data-binary = "q=a\\nb"'),
-    "no-such-protocol": ('proto = "=ftp"',),
-    "no-such-ca": ('cacert = "none.pem"',),
-}
-
-
-def test_what_curl_refuses_is_not_sent_by_us_either(project: Project, serve: Serve) -> None:
-    server = serve({"*": ok("x")})
-    for name, lines in REFUSED.items():
-        url = server.url.replace("http:", "https:") if name == "no-such-ca" else server.url
-        project.put_url(name, f"{url}/{name}", *lines)
-    crawl(project, "--retries", "0")
-    assert project.in_state("error") == set(REFUSED)
-    for name in REFUSED:
-        assert run_curl(project.workdir, "-o", "curl.out", "-K", f"error/{name}.conf").returncode != 0
-    assert not server.requests
+    assert sorted(map(comparable, server.requests[count:])) == ours
 
 
 # ── replay ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -290,7 +196,7 @@ def test_huge_records_do_not_keep_curl_from_reading_the_task(project: Project, s
     for task in ("headers", "one"):
         project.put_url(task, f"{server.url}/{task}")
     crawl(project)
-    sent = by_task(server.requests)
+    sent = sorted(map(comparable, server.requests))
     _append_traceback(project, "headers")
     for task in ("headers", "one"):
         data = project.path_of(task).read_bytes()
@@ -298,7 +204,7 @@ def test_huge_records_do_not_keep_curl_from_reading_the_task(project: Project, s
         record = project.records(task, "fetch")[-1]
         assert record["cut"] is True and ["Content-Type", "text/html"] in record["headers"]
         replay(project, task, page=project.page(task))
-    assert by_task(server.requests[2:]) == sent
+    assert sorted(map(comparable, server.requests[2:])) == sent
     run = run_sc(project, "show", "headers", check=0)
     assert "Boom" in run.stdout and len(run.stdout) > 1000
 

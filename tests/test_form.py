@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pycurl
 import pytest
-from servers import CLOSE, FaultServer, Request, Wire, ok
+from servers import FaultServer, Request, ok
 
 from stateful_crawler.curlconfig import Option
 from stateful_crawler.errors import LocalFileError, TaskFileError
@@ -138,21 +138,12 @@ def test_a_form_is_sent_as_curl_sends_it(server: FaultServer, root: str, fields:
 
 
 @needs_curl
-def test_a_quoted_printable_part_is_sent_as_curl_sends_it(root: str) -> None:
-    """Its length isn't known before, so the body comes in chunks."""
-    bodies: list[bytes] = []
-
-    def take_chunks(wire: Wire) -> None:
-        while not wire._unread.endswith(b"\r\n0\r\n\r\n"):
-            assert wire._receive()
-        bodies.append(re.sub(rb"-{20,}\w+", b"<1>", re.sub(rb"(?<![^\n])[0-9a-f]+\r\n", b"", wire._unread)))
-        wire._unread = b""
-
-    with FaultServer({"*": (take_chunks, *ok("x"), CLOSE)}) as server:
-        for send in (sent_by_us, sent_by_curl):
-            send(server, root, ("form", "é=é\r\n=;encoder=quoted-printable"))
-    assert bodies[0] == bodies[1]
-    assert b"\r\n\r\n=C3=A9\r\n=3D\r\n" in bodies[0]
+def test_a_quoted_printable_part_is_sent_as_curl_sends_it(server: FaultServer, root: str) -> None:
+    """Its length isn't known before, so the body comes in chunks, and the sizes of these are compared too."""
+    field = ("form", "é=é\r\n=;encoder=quoted-printable")
+    ours, curls = body_of(sent_by_us(server, root, field)), body_of(sent_by_curl(server, root, field))
+    assert ours == curls
+    assert "\r\n\r\n=C3=A9\r\n=3D\r\n" in ours
 
 
 LITERAL = ["a=@x;type=y", 'b="q"; z ', "c=(", "=)", "d=<c", "e=a\r\nb"]

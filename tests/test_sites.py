@@ -21,7 +21,7 @@ from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urlencode, urljoin, urlsplit
 
 import pytest
 import trustme
@@ -48,7 +48,7 @@ from servers import (
 )
 
 from stateful_crawler.errors import EnvironmentFault, UsageError
-from stateful_crawler.sites import PORT, SITES, Server, bookshop, gbk_news, quotes, serve
+from stateful_crawler.sites import PORT, SITES, Server, bookshop, gbk_news, members, quotes, serve
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
@@ -300,6 +300,8 @@ def test_what_is_expected_comes_from_the_sites_own_tables() -> None:
         {"day": article.day, "title": article.title, "reporter": article.reporter, "text": list(article.paragraphs)}
         for article in gbk_news.ARTICLES
     ]
+    club = [{**members.member(number)._asdict(), "since": str(members.member(number).since)} for number in range(1, 21)]
+    assert expected("login") == [*club, {"minutes": members.MINUTES}]
 
 
 @pytest.mark.parametrize("file", ["create.py", "parser.py"])
@@ -320,13 +322,89 @@ def test_the_project_at_the_root_is_the_bookshop() -> None:
     assert all((ROOT / path).is_file() for path in settings.values())
 
 
+# ── the club ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Visitor:
+    """A browser for the club: keeps cookies as it is told, and follows nothing."""
+
+    def __init__(self, url: str) -> None:
+        self.url, self.cookies = url, dict[str, str]()
+
+    def ask(self, path: str, **form: str) -> tuple[int, str, str]:
+        """Status, Location and page."""
+        headers = {"Cookie": "; ".join(f"{name}={value}" for name, value in self.cookies.items())}
+        with closing(connect(self.url)) as connection:
+            method, body = ("POST", urlencode(form)) if form else ("GET", None)
+            response, page = ask(connection, f"/members{path}", method, body=body, headers=headers)
+        for line in response.headers.get_all("Set-Cookie") or ():
+            name, _, rest = line.partition("=")
+            value, _, more = rest.partition(";")
+            self.cookies[name] = value
+            assert "Path=/members/" in more and "HttpOnly" in more
+            if "Max-Age=0" in more:
+                del self.cookies[name]
+        return response.status, response.getheader("Location", ""), page.decode()
+
+    def token(self) -> str:
+        return Selector(self.ask("/login")[2]).css("[name=token]").attrib["value"]
+
+    def log_in(self, **changes: str) -> tuple[int, str]:
+        form = {"token": self.token(), "user": members.USER, "password": members.PASSWORD} | changes
+        return self.ask("/login", **form)[:2]
+
+
+def test_the_club_is_for_members(site: Server) -> None:
+    stranger = Visitor(site.url)
+    for path in ("/", "/list?page=1"):
+        assert stranger.ask(path)[:2] == (302, "/members/login")
+    assert [stranger.ask(path)[0] for path in ("/member/1", "/renew", "/archive", "/nowhere")] == [403] * 4
+    assert stranger.cookies == {}
+
+
+def test_the_club_lets_in_who_knows_the_words(site: Server) -> None:
+    visitor = Visitor(site.url)
+    assert visitor.log_in(password="other") == (403, "")
+    assert visitor.log_in(token="other") == (403, "")
+    assert visitor.log_in(user="") == (403, "")
+    stale = visitor.token()
+    visitor.token()  # a new form: the token of the one before is worth nothing
+    assert visitor.log_in(token=stale) == (403, "")
+    assert "session" not in visitor.cookies
+    assert visitor.log_in() == (302, "/members/")
+    assert [visitor.ask(path)[0] for path in ("/", "/list?page=4", "/member/20", "/archive")] == [200, 200, 200, 403]
+    assert [visitor.ask(path)[0] for path in ("/list?page=5", "/member/21", "/nowhere")] == [404] * 3
+
+
+def test_the_club_renews_and_ends_a_session(site: Server) -> None:
+    visitor = Visitor(site.url)
+    visitor.log_in()
+    before = visitor.cookies["session"]
+    assert visitor.ask("/renew")[0] == 200
+    assert visitor.cookies["session"] != before
+    assert members.MINUTES in visitor.ask("/archive")[2]
+    visitor.cookies["session"] = "1." + before.partition(".")[2]  # a cookie that was tampered with
+    assert visitor.ask("/archive")[0] == 403
+    visitor.cookies["session"] = before
+    assert visitor.ask("/logout")[:2] == (302, "/members/login")
+    assert "session" not in visitor.cookies
+    assert visitor.ask("/")[0] == 302
+
+
+def test_only_sites_with_forms_take_a_post(site: Server) -> None:
+    with closing(connect(site.url)) as connection:
+        assert ask(connection, "/quotes/", "POST", body=b"a=1")[0].status == 405
+        assert ask(connection, "/quotes/")[0].status == 200
+        assert ask(connection, "/members/login", "POST", body=b"x" * 70_000)[0].status == 413
+
+
 # ── the server ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_the_root_lists_the_sites_and_a_missing_slash_is_mended(site: Server) -> None:
     links = Selector(get(site.url, "/")[2].decode()).css("a::attr(href)").getall()
     assert links == [f"/{name}/" for name in SITES]
-    assert [get(site.url, link)[0] for link in links] == [200, 200, 200]
+    assert [get(site.url, link)[0] for link in links] == [200, 200, 200, 302]  # the last one is for members
     with closing(connect(site.url)) as connection:
         response, _ = ask(connection, "/quotes")
         assert (response.status, response.getheader("Location")) == (301, "/quotes/")
@@ -393,7 +471,7 @@ def test_as_a_command_it_says_what_is_wrong() -> None:
     command = [sys.executable, "-m", "stateful_crawler.sites", "nowhere"]
     ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=30, check=False)
     assert ended.returncode == 2
-    assert ended.stderr == "no example site named 'nowhere'; there are bookshop, gbk-news, quotes\n"
+    assert ended.stderr == "no example site named 'nowhere'; there are bookshop, gbk-news, quotes, members\n"
 
 
 # ── the fault server ─────────────────────────────────────────────────────────────────────────────────────────────────

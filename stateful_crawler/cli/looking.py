@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from stateful_crawler.cli import Project
-from stateful_crawler.cli.options import as_json, print_json, task_name
+from stateful_crawler.cli.options import as_json, print_json, setting, task_name
 from stateful_crawler.errors import UsageError, printable
 from stateful_crawler.workdir import STATES, Workdir
 
@@ -55,9 +55,14 @@ def _show_failing(failing: list[dict[str, Any]]) -> None:
 
 @click.command()
 @click.argument("name")
+@setting("--curl", is_flag=True, help="Print the curl command that does the same, to be run in the workdir.")
+@setting(
+    "--shell", type=click.Choice(["bash", "cmd"]), default="bash", help="Whose quoting --curl uses.  [default: bash]"
+)
+@setting("--redact", is_flag=True, help="Hide passwords, tokens, cookies and the like.")
 @as_json
 @click.pass_obj
-def show(project: Project, name: str, as_json: bool) -> None:
+def show(project: Project, name: str, curl: bool, shell: str, redact: bool, as_json: bool) -> None:
     """Show task NAME: its state, its options, what happened to it, and where its page and items are."""
     from stateful_crawler.report import facts_of
 
@@ -67,9 +72,36 @@ def show(project: Project, name: str, as_json: bool) -> None:
         raise UsageError(
             f"no task {printable(name)!r} in {printable(os.path.relpath(workdir.root))}; `ls */*.conf` there lists them"
         )
-    if as_json:
+    if redact:
+        from stateful_crawler.redact import redact_facts
+
+        facts = redact_facts(facts)
+    if curl:
+        click.echo(os.fsencode(_command(facts, shell)))
+    elif as_json:
         print_json(facts)
-        return
+    else:
+        _show_facts(facts)
+
+
+def _command(facts: dict[str, Any], shell: str) -> str:
+    """The task as a curl command, an option a line."""
+    from stateful_crawler.cmdwords import quote_cmd
+    from stateful_crawler.curlcommand import lines_of
+    from stateful_crawler.curlconfig import Option
+    from stateful_crawler.shellwords import quote_bash
+
+    if facts["problem"]:
+        raise UsageError(facts["problem"])
+    quote, joint = (quote_cmd, " ^\n  ") if shell == "cmd" else (quote_bash, " \\\n  ")
+    try:
+        lines = lines_of(Option(name, value) for name, value in facts["options"])
+        return joint.join(" ".join(map(quote, line)) for line in lines)
+    except ValueError as error:
+        raise UsageError(f"task {printable(facts['name'])}: {error}; --shell bash can") from None
+
+
+def _show_facts(facts: dict[str, Any]) -> None:
     click.echo(f"{printable(facts['name'])} is in {facts['state']}/")
     if facts["problem"]:
         click.echo(f"problem: {facts['problem']}")

@@ -34,7 +34,8 @@ def summary(tally: Tally, workdir: Workdir, *, parsing: bool, again: str = "sc c
 def as_dict(tally: Tally) -> dict[str, Any]:
     """The tally for --json."""
     counts = ("succeeded", "failed", "fetched", "items", "found", "empty", "taken_back", "put_back", "insecure")
-    return {key: getattr(tally, key) for key in (*counts, "stopped")} | {"errors": dict(tally.reasons), "left_alone": tally.left_alone}
+    facts = {key: getattr(tally, key) for key in (*counts, "stopped")}
+    return facts | {"errors": dict(tally.reasons), "left_alone": tally.left_alone}
 
 
 def _done(tally: Tally, parsing: bool) -> str:

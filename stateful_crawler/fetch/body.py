@@ -29,11 +29,10 @@ def compose(data: Iterable[Option], root: str, name: str) -> bytes:
 
 def compose_query(values: Iterable[str], root: str, name: str) -> str:
     """What `url-query` adds: each value as data-urlencode has it, or after a `+` as it stands."""
-    pieces = [
+    return "&".join(
         value[1:] if value.startswith("+") else _urlencoded(value, root, name).decode("utf-8", "surrogateescape")
         for value in values
-    ]
-    return "&".join(piece for piece in pieces if piece)
+    )
 
 
 def with_query(url: str, query: str) -> str:
@@ -47,13 +46,17 @@ def with_query(url: str, query: str) -> str:
 
 
 def with_file_name(url: str, path: str) -> str:
-    """The url that a file is uploaded to: one that ends in a slash, or has no path, gets the file's name."""
-    scheme, separator, rest = url.rpartition("://")
-    where, mark, query = rest.partition("?")
-    if "/" in where and not where.endswith("/"):
+    """The url that a file is uploaded to: one that ends in a slash, or has no path, gets the file's name.
+
+    As with curl, one that has a query is left as it is.
+    """
+    rest, mark, fragment = url.partition("#")
+    scheme, separator, where = rest.rpartition("://")
+    if "?" in where or ("/" in where and not where.endswith("/")):
         return url
     joint = "" if where.endswith("/") else "/"
-    return f"{scheme}{separator}{where}{joint}{quote(os.path.basename(path), safe='')}{mark}{query}"
+    name = quote(os.fsencode(os.path.basename(path)), safe="")
+    return f"{scheme}{separator}{where}{joint}{name}{mark}{fragment}"
 
 
 def header_file(path: str, root: str, name: str) -> list[str]:

@@ -15,14 +15,14 @@ from typing import Any
 import pycurl
 
 from stateful_crawler import files
-from stateful_crawler.errors import EnvironmentFault, TaskFileError
-from stateful_crawler.fetch import beside, verdict, writeout
-from stateful_crawler.fetch.onward import Onward
+from stateful_crawler.errors import EnvironmentFault, TaskFileError, printable
+from stateful_crawler.fetch import beside, verdict
+from stateful_crawler.fetch.onward import Onward, raw_target
 from stateful_crawler.fetch.poll import new_poller
 from stateful_crawler.fetch.setup import Wanted, prepare, recipe_of
 from stateful_crawler.record import Outcome
 from stateful_crawler.task import Task, is_insecure
-from stateful_crawler.urls import without_secrets
+from stateful_crawler.urls import without_userinfo
 from stateful_crawler.workdir import Claim
 
 IN_MEMORY_BYTES = 1024 * 1024
@@ -48,6 +48,7 @@ class _Transfer:
         "fault",
         "handle",
         "header_lines",
+        "onward",
         "redirects_before",
         "size",
         "task",
@@ -60,10 +61,19 @@ class _Transfer:
         self.header_lines: list[bytes] = []
         self.chunks: list[bytes] = []
         self.cookies_before = b""
-        self.redirects_before = 0  # those that were followed by `onward`, not by libcurl
+        self.onward = ""  # where a redirect leads that libcurl can't follow
+        self.redirects_before = 0  # those that were followed so far
         self.size = 0
         self.aside = -1
         self.fault: OSError | None = None
+
+    def header(self, line: bytes) -> int | None:
+        """libcurl's header callback: None takes the line, 0 ends the transfer, after all headers of a redirect that
+        leads to a host in raw letters."""
+        self.header_lines.append(line)
+        if line[0] in b"Ll" and (target := raw_target(line)):
+            self.onward = target
+        return 0 if self.onward and line in (b"\r\n", b"\n") else None
 
     def write(self, chunk: bytes) -> int | None:
         """libcurl's write callback: None takes the chunk, 0 ends the transfer."""
@@ -146,7 +156,7 @@ class Fetcher:
         transfer = _Transfer(claim, task, handle, wanted, self._page_aside(task.name))
         if wanted.reads_jar:
             transfer.cookies_before = beside.cookies_before(wanted, self._root, task.name)
-        handle.setopt(pycurl.HEADERFUNCTION, transfer.header_lines.append)
+        handle.setopt(pycurl.HEADERFUNCTION, transfer.header if wanted.follow else transfer.header_lines.append)
         handle.setopt(pycurl.WRITEFUNCTION, transfer.write)
         self._under_way[handle] = transfer
         self._multi.add_handle(handle)
@@ -195,7 +205,7 @@ class Fetcher:
             remaining, good, bad = self._multi.info_read(1000)
             ended += [self._finish(handle, 0, "") for handle in good]
             for handle, code, message in bad:
-                if code != pycurl.E_COULDNT_RESOLVE_HOST or not self._leads_on(handle):
+                if not self._under_way[handle].onward or not self._goes_on(handle):
                     ended.append(self._finish(handle, code, message))
         return ended
 
@@ -210,18 +220,17 @@ class Fetcher:
         transfer.close(keep=outcome.aside is not None)
         return transfer.claim, outcome
 
-    def _leads_on(self, handle: pycurl.Curl) -> bool:
+    def _goes_on(self, handle: pycurl.Curl) -> bool:
         """Send a transfer that was redirected to a host in raw letters on its way again, to that host in punycode."""
-        if not (redirects := handle.getinfo(pycurl.REDIRECT_COUNT)):
-            return False
         transfer = self._under_way[handle]
         recipe = recipe_of(transfer.task.options, self._root, self._limits.max_body_bytes)
-        onward = Onward.after(handle, transfer.task, recipe.plan, transfer.redirects_before + redirects)
+        followed = transfer.redirects_before + handle.getinfo(pycurl.REDIRECT_COUNT) + 1
+        onward = Onward.after(handle, transfer.task, recipe.plan, transfer.onward, followed)
         if onward is None:
             return False
         self._multi.remove_handle(handle)  # whose options must not change while it is in there
         onward.set_on(handle, recipe)
-        transfer.redirects_before += redirects
+        transfer.onward, transfer.redirects_before = "", followed
         self._multi.add_handle(handle)
         return True
 
@@ -241,6 +250,8 @@ def _judge(transfer: _Transfer, code: int, message: str) -> Outcome:
     outcome = _outcome(transfer, code, message, facts, headers, bare=bare)
     wanted = transfer.wanted
     if wanted.write_out:
+        from stateful_crawler.fetch import writeout  # here, not above: few tasks want it
+
         facts["write_out"] = writeout.render(
             wanted.write_out,
             transfer.handle,
@@ -266,6 +277,9 @@ def _outcome(
     if transfer.size > limit or code == pycurl.E_FILESIZE_EXCEEDED:
         detail = f"the body is over {limit} bytes: the limit of --max-size, or of the task's max-filesize"
         return Outcome("fetch", False, "too-large", detail, facts, retry_after_s=wait_s)
+    if code and transfer.onward:
+        detail = f"the redirect to {printable(transfer.onward)[:200]} can't be followed"
+        return Outcome("fetch", False, "redirect", detail, facts)
     if code:
         outcome = verdict.failed(transfer.handle, code, message, facts, wait_s)
         return _with_header_value(outcome, headers)
@@ -275,7 +289,7 @@ def _outcome(
     body = b"" if aside else b"".join(transfer.lead + transfer.chunks)
     if transfer.wanted.conditional and (status == 304 or transfer.handle.getinfo(pycurl.CONDITION_UNMET)):
         return Outcome("fetch", True, facts=facts | {"not_modified": True})
-    if 200 <= status < 300:
+    if 200 <= status < 300 or not (status or bare):  # HTTP/0.9, where a task allows it, has no status
         return Outcome("fetch", True, facts=facts, body=body, aside=aside)
     leads_on = 300 <= status < 400 and any(name.lower() == "location" for name, _ in headers)
     hint = "; add `location` to the task to follow it" if leads_on else ""
@@ -299,11 +313,11 @@ def _facts(
     facts: dict[str, Any] = {}
     if status:
         facts["status"] = status
-    url = without_secrets(transfer.task.url)
+    url = without_userinfo(transfer.task.url)
     if redirects := transfer.redirects_before + handle.getinfo(pycurl.REDIRECT_COUNT):
-        url = without_secrets(_effective_url(handle)) or url
+        url = without_userinfo(_effective_url(handle)) or url
         facts["hops"] = verdict.hops(
-            without_secrets(transfer.task.url), answers, url if len(answers) > redirects else ""
+            without_userinfo(transfer.task.url), answers, url if len(answers) > redirects else ""
         )
     facts["url"] = url
     if headers:

@@ -9,6 +9,8 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import pycurl
+
 from stateful_crawler.curlconfig import Option
 from stateful_crawler.errors import LocalFileError, printable
 
@@ -51,6 +53,13 @@ class Plan:
     priority: int | None = None
     mptcp: bool = False
     values: dict[str, str | bool] = field(default_factory=dict)
+
+    @property
+    def apart(self) -> bool:
+        """Whether its names and connections must serve no other tasks: libcurl does not see how they differ."""
+        marked = self.mptcp or self.ip_tos is not None or self.priority is not None
+        greets = self.values.get("haproxy-protocol") or self.values.get("haproxy-clientip")
+        return bool(pycurl.RESOLVE in self.lists or marked or greets)
 
     def toggle(self, constant: int, bit: int, on: bool) -> None:
         """Switch one bit of a mask on or off."""

@@ -24,7 +24,6 @@ from stateful_crawler.fetch.plan import (
     option,
     text,
 )
-from stateful_crawler.fetch.times import moment_of
 from stateful_crawler.fetch.transport import SUPPRESS_CONNECT_HEADERS, TRANSPORT, proxy_auth
 from stateful_crawler.task import DATA_OPTIONS
 
@@ -34,6 +33,8 @@ _PROTOCOLS = {"http": pycurl.PROTO_HTTP, "https": pycurl.PROTO_HTTPS, "all": HTT
 # libcurl's own numbers where pycurl has no name.
 _IGNORE_CONTENT_LENGTH, _DISALLOW_USERNAME_IN_URL, _MIME_OPTIONS = 136, 278, 315
 _FOLLOW_OBEY_CODE = 2
+
+_KEYS, _PROXY_KEYS = {pycurl.SSLCERT, pycurl.SSLKEY}, {pycurl.PROXY_SSLCERT, pycurl.PROXY_SSLKEY}
 
 
 def read(options: Iterable[Option], root: str) -> Plan:
@@ -49,8 +50,8 @@ def read(options: Iterable[Option], root: str) -> Plan:
     bodies = [kind for kind, there in (("data", plan.data), ("form", plan.form), ("upload-file", plan.upload)) if there]
     if len(bodies) > 1:
         raise TaskFileError("", None, f"{' and '.join(bodies)} can't go together: a request has one body")
-    if not plan.follow and plan.values.get("location-trusted"):
-        plan.follow = 1
+    if plan.query and plan.data and plan.get:
+        raise TaskFileError("", None, "url-query and data with get can't go together: curl would drop the url-query")
     _derive(plan)
     return plan
 
@@ -77,6 +78,9 @@ def _derive(plan: Plan) -> None:
     # A proxy's answer to CONNECT is nothing that the page's server said: it is left out unless the task saves headers.
     if not (plan.values.get("include") or plan.values.get("show-headers") or plan.values.get("dump-header")):
         settings[SUPPRESS_CONNECT_HEADERS] = 1
+    for key, password in ((_KEYS, pycurl.KEYPASSWD), (_PROXY_KEYS, pycurl.PROXY_KEYPASSWD)):
+        if not key.isdisjoint(settings):
+            settings.setdefault(password, b"")  # without one OpenSSL asks at the terminal, and the crawl stands still
     if plan.values.get("remote-time"):
         settings[pycurl.OPT_FILETIME] = 1
     if plan.values.get("cookie-jar"):
@@ -185,10 +189,21 @@ def _max_filesize(plan: Plan, value: str | bool) -> None:
 
 def _time_condition(plan: Plan, value: str | bool) -> None:
     kinds = {"-": pycurl.TIMECONDITION_IFUNMODSINCE, "=": pycurl.TIMECONDITION_LASTMOD}
+    from stateful_crawler.fetch.times import moment_of  # here, not above: it takes 9 ms, and few tasks have a date
+
     text = str(value)
     kind = kinds.get(text[:1], pycurl.TIMECONDITION_IFMODSINCE)
     moment = moment_of(text.lstrip("+-="), plan.root)
     plan.settings |= {pycurl.TIMECONDITION: kind, pycurl.TIMEVALUE: moment}
+
+
+def _http_0_9(plan: Plan, value: str | bool) -> None:
+    # On a connection that is used again, libcurl takes no answer without a status line.
+    plan.settings |= {pycurl.HTTP09_ALLOWED: bool(value), pycurl.FRESH_CONNECT: bool(value)}
+
+
+def _upload(plan: Plan, value: str | bool) -> None:
+    plan.upload = plan.upload or str(value)  # to curl, a second one belongs to a second url
 
 
 def _hsts(plan: Plan, value: str | bool) -> None:
@@ -213,7 +228,6 @@ _TEXTS = {
 _SWITCHES = {
     "crlf": pycurl.CRLF,
     "disallow-username-in-url": _DISALLOW_USERNAME_IN_URL,
-    "http0.9": pycurl.HTTP09_ALLOWED,
     "ignore-content-length": _IGNORE_CONTENT_LENGTH,
     "junk-session-cookies": pycurl.COOKIESESSION,
     "path-as-is": pycurl.PATH_AS_IS,
@@ -249,6 +263,7 @@ READERS: dict[str, Reader] = {
     "head": assign("head"),
     "header": append("headers"),
     "hsts": _hsts,
+    "http0.9": _http_0_9,
     "limit-rate": _limit_rate,
     "location": _location,
     "location-trusted": _location_trusted,
@@ -261,7 +276,7 @@ READERS: dict[str, Reader] = {
     "referer": _referer,
     "request": _request,
     "time-cond": _time_condition,
-    "upload-file": assign("upload"),
+    "upload-file": _upload,
     "url-query": append("query"),
 }
 

@@ -6,20 +6,16 @@ of setting them anew. A handle is never used twice: a reset handle keeps its coo
 
 from __future__ import annotations
 
-import contextlib
 import io
 import os
-import socket
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import pycurl
 
 from stateful_crawler.curlconfig import Option
 from stateful_crawler.errors import EnvironmentFault, TaskFileError
-from stateful_crawler.fetch import body, form
+from stateful_crawler.fetch import body
 from stateful_crawler.fetch.plan import Plan, Value, as_bytes
 from stateful_crawler.fetch.readers import HTTP_ONLY, read
 from stateful_crawler.task import USER_AGENT, Task
@@ -33,7 +29,6 @@ _CA_FILES = (
     "/etc/ssl/cert.pem",
     "/etc/ssl/ca-bundle.pem",
 )
-_IPPROTO_MPTCP = 262
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +36,7 @@ class Wanted:
     """What a task wants of the answer besides its body; an empty path or format: nothing of the kind."""
 
     max_body_bytes: int
+    follow: bool = False
     head: bool = False
     include: bool = False
     conditional: bool = False
@@ -103,18 +99,18 @@ def recipe_of(options: tuple[Option, ...], root: str, max_body_bytes: int) -> Re
     plan = read(options, root)
     limit = min(plan.max_body_bytes or max_body_bytes, max_body_bytes)
     template = pycurl.Curl()
-    for constant, value in (_base_settings(limit) | plan.settings).items():
+    own_authorities = not {pycurl.CAINFO, pycurl.CAPATH}.isdisjoint(plan.settings)
+    for constant, value in (_base_settings(limit, own_authorities) | plan.settings).items():
         template.setopt(constant, value)
     per_task = (plan.data, plan.form, plan.upload, plan.query, plan.cookie_files, plan.lists, plan.etag_compare)
     from_file = any(line.startswith("@") for line in plan.headers)
-    socket_options = plan.mptcp or plan.ip_tos is not None or plan.priority is not None
     return Recipe(
         template,
         plan,
         _wanted(plan, limit),
         [] if from_file else [as_bytes(line) for line in [*plan.headers, *_json_headers(plan, plan.headers)]],
-        _share() if pycurl.RESOLVE in plan.lists else None,
-        plain=not (any(per_task) or from_file or socket_options),
+        _share() if plan.apart else None,
+        plain=not (any(per_task) or from_file or plan.apart),
     )
 
 
@@ -122,6 +118,7 @@ def _wanted(plan: Plan, limit: int) -> Wanted:
     said = plan.values.get
     return Wanted(
         max_body_bytes=limit,
+        follow=bool(plan.follow),
         head=plan.head,
         include=said("include") is True or said("show-headers") is True,
         conditional=bool(plan.etag_compare or said("time-cond")),
@@ -138,10 +135,11 @@ def _wanted(plan: Plan, limit: int) -> Wanted:
 def _format(write_out: str, root: str) -> str:
     if not write_out.startswith("@"):
         return write_out
-    return body.read_sent_file(write_out[1:], root, "").decode("utf-8", "replace")
+    text = body.read_sent_file(write_out[1:], root, "").decode("utf-8", "replace")
+    return text.replace("\r", "").replace("\n", "")  # as curl reads it: a line end is written \n
 
 
-def _base_settings(max_body_bytes: int) -> dict[int, Value]:
+def _base_settings(max_body_bytes: int, own_authorities: bool = False) -> dict[int, Value]:
     settings: dict[int, Value] = {
         pycurl.NOSIGNAL: 1,
         pycurl.NOPROGRESS: 1,
@@ -154,7 +152,7 @@ def _base_settings(max_body_bytes: int) -> dict[int, Value]:
         pycurl.BUFFERSIZE: 128 * 1024,
         pycurl.TCP_NODELAY: 1,
     }
-    ca_file, ca_path = _certificates()
+    ca_file, ca_path = _certificates(own_authorities)
     if ca_file:
         settings[pycurl.CAINFO] = os.fsencode(ca_file)
         settings[pycurl.PROXY_CAINFO] = os.fsencode(ca_file)
@@ -165,7 +163,7 @@ def _base_settings(max_body_bytes: int) -> dict[int, Value]:
 
 
 def _share() -> pycurl.CurlShare:
-    """A name cache and connections of their own, for tasks with `resolve`.
+    """A name cache and connections of their own, for tasks with `resolve` and the like (Plan.apart).
 
     Without it the addresses would hold for every task of the crawl, and so would the connections made to them.
     """
@@ -186,6 +184,8 @@ def _complete(handle: pycurl.Curl, recipe: Recipe, task: Task, url: str, root: s
     if plan.data:
         url = _set_data(handle, plan, task, url, root)
     if plan.form:
+        from stateful_crawler.fetch import form  # here, not above: few tasks send one
+
         form.build(handle, plan.form, root, task.name)
         _set_method(handle, plan)
     if plan.upload:
@@ -198,10 +198,10 @@ def _complete(handle: pycurl.Curl, recipe: Recipe, task: Task, url: str, root: s
         handle.setopt(constant, entries)
     for path in plan.cookie_files:
         handle.setopt(pycurl.COOKIEFILE, os.fsencode(body.inside(path, root, task.name)) if path else b"")
-    if plan.mptcp:
-        handle.setopt(pycurl.OPENSOCKETFUNCTION, _open_multipath)
-    if plan.ip_tos is not None or plan.priority is not None:
-        handle.setopt(pycurl.SOCKOPTFUNCTION, _socket_setter(plan.ip_tos, plan.priority))
+    if plan.mptcp or plan.ip_tos is not None or plan.priority is not None:
+        from stateful_crawler.fetch import sockets  # here, not above: few tasks need Python's sockets
+
+        sockets.set_on(handle, plan)
     return url
 
 
@@ -258,28 +258,6 @@ def _set_upload(handle: pycurl.Curl, plan: Plan, task: Task, url: str, root: str
     return body.with_file_name(url, plan.upload)
 
 
-def _open_multipath(_purpose: int, address: Any) -> socket.socket:
-    """A socket that speaks MPTCP, or plain TCP where the system can't."""
-    with contextlib.suppress(OSError):
-        return socket.socket(address.family, address.socktype, _IPPROTO_MPTCP)
-    return socket.socket(address.family, address.socktype, address.protocol)
-
-
-def _socket_setter(ip_tos: int | None, priority: int | None) -> Callable[[int, int], int]:
-    def set_on(descriptor: int, _purpose: int) -> int:
-        # What a system does not know is left out, as curl leaves it out.
-        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as sock:
-            if ip_tos is not None and sock.family == socket.AF_INET6:
-                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_TCLASS, ip_tos)
-            elif ip_tos is not None:
-                sock.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, ip_tos)
-            if priority is not None and hasattr(socket, "SO_PRIORITY"):
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY, priority)
-        return int(pycurl.SOCKOPT_OK)
-
-    return set_on
-
-
 def _ascii_url(task: Task) -> str:
     try:
         return ascii_host(task.url)
@@ -287,15 +265,18 @@ def _ascii_url(task: Task) -> str:
         raise TaskFileError(f"working/{task.name}.conf", None, str(error)) from None
 
 
-@lru_cache(maxsize=1)
-def _certificates() -> tuple[str, str]:
-    """CA file and directory: as the environment says, else the system's, else certifi's (as curl looks for them)."""
-    for variable in ("CURL_CA_BUNDLE", "SSL_CERT_FILE"):
+@lru_cache(maxsize=2)
+def _certificates(own_authorities: bool = False) -> tuple[str, str]:
+    """CA file and directory: as the environment says, else the system's, else certifi's (as curl looks for them).
+
+    As with curl, the environment is not asked for a task that names its own authorities.
+    """
+    for variable in ("CURL_CA_BUNDLE", "SSL_CERT_FILE") if not own_authorities else ():
         if path := os.environ.get(variable):
             if not os.path.isfile(path):
                 raise EnvironmentFault(f"{variable} names a CA file that is not there:", path)
             return path, os.environ.get("SSL_CERT_DIR", "")
-    if folder := os.environ.get("SSL_CERT_DIR"):
+    if not own_authorities and (folder := os.environ.get("SSL_CERT_DIR")):
         return "", folder
     for path in _CA_FILES:
         if os.path.isfile(path):

@@ -55,19 +55,19 @@ PROXY_AUTH = {  # the first that is on wins, as in curl
 }
 
 TYPES_OF_SERVICE = {
-    **{f"cs{number}": number << 5 for number in range(8)},
-    **{f"af{group}{drop}": group << 5 | drop << 3 for group in range(1, 5) for drop in range(1, 4)},
-    "ef": 0xB8,
-    "voice-admit": 0xB0,
-    "ect1": 1,
-    "ect0": 2,
-    "ce": 3,
-    "le": 4,
-    "lowcost": 2,
-    "mincost": 2,
-    "lowdelay": 0x10,
-    "throughput": 8,
-    "reliability": 4,
+    **{f"CS{number}": number << 5 for number in range(8)},
+    **{f"AF{group}{drop}": group << 5 | drop << 3 for group in range(1, 5) for drop in range(1, 4)},
+    "EF": 0xB8,
+    "VOICE-ADMIT": 0xB0,
+    "ECT1": 1,
+    "ECT0": 2,
+    "CE": 3,
+    "LE": 4,
+    "LOWCOST": 2,
+    "MINCOST": 2,
+    "LOWDELAY": 0x10,
+    "THROUGHPUT": 8,
+    "RELIABILITY": 4,
 }
 """The words that `ip-tos` takes (RFC 2474, 2597, 3246, 8622)."""
 
@@ -180,8 +180,8 @@ def _socket_path(plan: Plan, value: str | bool) -> None:
 
 def _socket_number(attribute: str, words: dict[str, int]) -> Reader:
     def read(plan: Plan, value: str | bool) -> None:
-        known = words.get(str(value).lower())
-        setattr(plan, attribute, int(str(value), 0) if known is None else known)
+        known = words.get(str(value))
+        setattr(plan, attribute, int(value) if known is None else known)
 
     return read
 
@@ -217,7 +217,6 @@ _SWITCHES = {
     "alpn": pycurl.SSL_ENABLE_ALPN,
     "cert-status": _VERIFY_STATUS,
     "doh-cert-status": _DOH_VERIFY_STATUS,
-    "false-start": pycurl.SSL_FALSESTART,
     "haproxy-protocol": pycurl.HAPROXYPROTOCOL,
     "keepalive": pycurl.TCP_KEEPALIVE,
     "proxytunnel": pycurl.HTTPPROXYTUNNEL,

@@ -13,6 +13,7 @@ import pycurl
 from stateful_crawler.errors import printable
 from stateful_crawler.reasons import Reason
 from stateful_crawler.record import Outcome
+from stateful_crawler.urls import without_userinfo
 
 # "fatal": it is the machine or we who are at fault, and the next task would meet the same.
 Verdict = Reason | Literal["fatal"]
@@ -87,7 +88,7 @@ def failed(handle: pycurl.Curl, code: int, message: str, facts: dict[str, Any], 
         message = "a line of the answer's headers is too large"
     if reason == "fatal":
         reason = "io"
-    detail = f"{printable(message) or pycurl_name(code)} (curl {code})"
+    detail = f"{printable(without_userinfo(message)) or pycurl_name(code)} (curl {code})"
     return Outcome(
         "fetch", False, reason, _advise(reason, detail, message), facts | {"curl": code}, retry_after_s=retry_after_s
     )
@@ -95,6 +96,8 @@ def failed(handle: pycurl.Curl, code: int, message: str, facts: dict[str, Any], 
 
 def _finer(reason: Verdict, code: int, message: str, handle: pycurl.Curl) -> Verdict:
     """What libcurl tells apart by its message alone: one number of its stands for faults of several kinds."""
+    if message.startswith("Unsupported proxy"):
+        return "config"
     if reason == "timeout" and (message.startswith("Connection tim") or not handle.getinfo(pycurl.REQUEST_SIZE)):
         return "connect"  # nothing was sent: this one may be tried again whatever its method
     if reason == "reset" and "response headers" in message:
@@ -198,7 +201,7 @@ def _field(line: bytes) -> tuple[str, str] | None:
     name, colon, value = line.partition(b":")
     if not colon or not name.strip() or line[:1] in b" \t" or line.startswith(b"HTTP/"):
         return None
-    return _text(name.strip()), "" if name.strip().lower() in _SECRET else _text(value.strip())
+    return _text(name.strip()), "" if name.strip().lower() in _SECRET else without_userinfo(_text(value.strip()))
 
 
 def _status(line: bytes) -> int:

@@ -3,7 +3,8 @@
     with serve(["bookshop"], port=0) as server:
         ...  # server.url + "/bookshop/catalogue?page=1"
 
-Every run and every machine serves the same bytes; only `visit`, the count of requests for one URL, changes an answer.
+Every run and every machine serves the same bytes; only what a request brings along,
+and `visit`, the count of requests for one URL, change an answer.
 """
 
 from __future__ import annotations
@@ -13,13 +14,18 @@ import threading
 from collections.abc import Callable, Iterable
 
 from stateful_crawler.errors import EnvironmentFault, UsageError
-from stateful_crawler.sites import bookshop, gbk_news, quotes
-from stateful_crawler.sites.server import Response, Server, Site
+from stateful_crawler.sites import bookshop, gbk_news, members, quotes
+from stateful_crawler.sites.server import FormSite, Response, Server, Site
 
-__all__ = ["PORT", "SITES", "Response", "Server", "Site", "run", "serve"]
+__all__ = ["PORT", "SITES", "FormSite", "Response", "Server", "Site", "run", "serve"]
 
 PORT = 8642
-SITES: dict[str, Site] = {"bookshop": bookshop, "gbk-news": gbk_news, "quotes": quotes}
+SITES: dict[str, Site | FormSite] = {
+    "bookshop": bookshop,
+    "gbk-news": gbk_news,
+    "quotes": quotes,
+    "members": members,
+}
 
 
 def serve(names: Iterable[str] | None = None, port: int = PORT, host: str = "127.0.0.1") -> Server:

@@ -9,7 +9,7 @@ import threading
 from collections import Counter
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 from urllib.parse import parse_qsl, urlsplit
 
 POLL_S = 0.02  # how long close() may have to wait for the accepting loop
@@ -23,9 +23,12 @@ class Response(NamedTuple):
     content_type: str = "text/html; charset=utf-8"
     delay_s: float = 0.0
     location: str = ""
+    cookies: tuple[str, ...] = ()  # the values of Set-Cookie
 
 
 NOT_FOUND = Response(b"<!DOCTYPE html><title>Not found</title><h1>404 Not found</h1>\n", status=404)
+NO_SUCH_METHOD = Response(b"<!DOCTYPE html><title>No</title><h1>405 Only to be read</h1>\n", status=405)
+MAX_FORM_BYTES = 64 * 1024
 
 
 class Site(Protocol):
@@ -34,6 +37,26 @@ class Site(Protocol):
     ABOUT: str
 
     def respond(self, path: str, query: Mapping[str, str], visit: int, /) -> Response: ...
+
+
+class Asked(NamedTuple):
+    """One request to a site with forms; of a field or cookie that is named twice the last counts."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    form: Mapping[str, str]
+    cookies: Mapping[str, str]
+    visit: int
+
+
+@runtime_checkable
+class FormSite(Protocol):
+    """A site that also looks at what a request brings along: its method, its form, its cookies. Pure too."""
+
+    ABOUT: str
+
+    def answer(self, asked: Asked, /) -> Response: ...
 
 
 class Loopback(socketserver.ThreadingTCPServer):
@@ -120,13 +143,16 @@ def _hang_up(connection: socket.socket) -> None:
 class Server(Loopback):
     """Serves each site under `/NAME/`, and counts: `requests[target]`, `most_connections`."""
 
-    def __init__(self, sites: Mapping[str, Site], port: int, host: str) -> None:
+    def __init__(self, sites: Mapping[str, Site | FormSite], port: int, host: str) -> None:
         self.sites = sites
         self.requests: Counter[str] = Counter()
         super().__init__(_Handler, host, port)
 
-    def answer(self, target: str) -> Response:
-        """The response to a request for `target` (path and query), which is thereby counted."""
+    def answer(self, target: str, method: str = "GET", cookies: str = "", form: str = "") -> Response:
+        """The response to a request for `target` (path and query), which is thereby counted.
+
+        `cookies` is the header, `form` the body, both as they came.
+        """
         with self._lock:
             self.requests[target] += 1
             visit = self.requests[target]
@@ -138,7 +164,12 @@ class Server(Loopback):
             return NOT_FOUND
         if not slash:
             return Response(status=301, location=f"/{name}/")
-        return self.sites[name].respond("/" + rest, query, visit)
+        site = self.sites[name]
+        if isinstance(site, FormSite):
+            pairs = (pair.strip().partition("=") for pair in cookies.split(";"))
+            jar = {key: value for key, _, value in pairs}
+            return site.answer(Asked(method, "/" + rest, query, dict(parse_qsl(form)), jar, visit))
+        return NO_SUCH_METHOD if method == "POST" else site.respond("/" + rest, query, visit)
 
     def _index(self) -> Response:
         rows = "".join(f'<li><a href="/{name}/">{name}</a>: {site.ABOUT}</li>\n' for name, site in self.sites.items())
@@ -153,7 +184,21 @@ class _Handler(BaseHTTPRequestHandler):
     wbufsize = 1 << 16  # headers and page leave in one write
 
     def do_GET(self) -> None:
-        response = self.server.answer(self.path)
+        self._send(self.server.answer(self.path, "GET", self.headers.get("Cookie", "")))
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def do_POST(self) -> None:
+        size = int(self.headers.get("Content-Length") or 0)
+        if size > MAX_FORM_BYTES:
+            self.close_connection = True  # what follows is the rest of the form, and no request
+            self._send(Response(status=413))
+            return
+        form = self.rfile.read(size).decode("utf-8", "replace")
+        self._send(self.server.answer(self.path, "POST", self.headers.get("Cookie", ""), form))
+
+    def _send(self, response: Response) -> None:
         if response.delay_s:
             self.server.closing.wait(response.delay_s)
         self.send_response_only(response.status)
@@ -161,12 +206,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(response.body)))
         if response.location:
             self.send_header("Location", response.location)
+        for cookie in response.cookies:
+            self.send_header("Set-Cookie", cookie)
         self.end_headers()
-        if self.command == "GET":
+        if self.command != "HEAD":
             self.wfile.write(response.body)
-
-    def do_HEAD(self) -> None:
-        self.do_GET()
 
     def log_message(self, format: str, *args: object) -> None:
         """Say nothing: the terminal belongs to the crawl."""
