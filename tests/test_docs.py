@@ -429,7 +429,7 @@ def record_keys() -> set[str]:
 def keys_written() -> set[str]:
     """The keys that the code can write into a record: those of its dicts, and the keywords of `.record(...)`."""
     found = {"parent", "depth", "meta"}
-    for name in ("task.py", "run.py", "worker.py", "fetch/loop.py", "fetch/verdict.py"):
+    for name in ("task.py", "record.py", "run.py", "worker.py", "fetch/loop.py", "fetch/verdict.py"):
         tree = ast.parse((ROOT / "stateful_crawler" / name).read_text(encoding="utf-8"))
         functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
         for node in (inner for function in functions for inner in ast.walk(function)):
