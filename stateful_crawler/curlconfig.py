@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple, NoReturn
 
 from stateful_crawler.curloptions import OPTIONS, SHORT, CurlOption, nearest
-from stateful_crawler.curlvalues import LineError, check_value, shown
+from stateful_crawler.curlvalues import LineError, Refused, check_value, shown
 from stateful_crawler.errors import TaskFileError
 from stateful_crawler.variables import ReadFile, Variables
 
@@ -47,6 +47,14 @@ def parse_config(text: str, path: str, *, read_file: ReadFile | None = None) -> 
             raise TaskFileError(path, number, error.problem, error.hint) from None
     _check_transfer(options, lines, path)
     return options
+
+
+def read_line(line: str) -> tuple[Option, ...]:
+    """The options of one line, by itself: none of a comment, several after short letters (-sSG); raises LineError.
+
+    `variable` and `expand-` options come as they stand: what they mean, only the lines before can tell.
+    """
+    return _read_line(line)
 
 
 def format_option(option: Option) -> str:
@@ -241,7 +249,7 @@ def _find_letter(letter: str) -> CurlOption:
 
 def _refuse_unusable(known: CurlOption, shown: str) -> None:
     if not known.usable:
-        raise LineError(f"option {shown} is refused: {known.note}")
+        raise Refused(f"option {shown} is refused: {known.note}")
 
 
 def _value(name: str, raw: str) -> str:

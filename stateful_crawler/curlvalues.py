@@ -17,6 +17,14 @@ class LineError(Exception):
         self.problem, self.hint = problem, hint
 
 
+class Refused(LineError):
+    """An option that no task may hold."""
+
+
+class Outside(LineError):
+    """A path that leads out of the folder where such files belong."""
+
+
 _CONTROL = re.compile(r"[\x00-\x08\n\x0c-\x1f\x7f]").search
 
 _BLANK_OR_CONTROL = re.compile(r"[\x00-\x20\x7f]").search
@@ -131,7 +139,7 @@ def _check_below(top: str, what: str) -> Callable[[str, str], None]:
         if value == "-":
             raise LineError(f'option "{name}" can\'t use the standard output', f"name a file under {top}/")
         if parts[0] != top or len(parts) < 2 or any(not part or part.startswith(".") for part in parts):
-            raise LineError(f'{name} "{shown(value)}" lies outside {top}/', f"{what} {top}/: write {top}/NAME")
+            raise Outside(f'{name} "{shown(value)}" lies outside {top}/', f"{what} {top}/: write {top}/NAME")
 
     return check
 

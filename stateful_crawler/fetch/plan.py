@@ -57,9 +57,10 @@ class Plan:
     @property
     def apart(self) -> bool:
         """Whether its names and connections must serve no other tasks: libcurl does not see how they differ."""
+        named = pycurl.RESOLVE in self.lists or pycurl.DOH_URL in self.settings
         marked = self.mptcp or self.ip_tos is not None or self.priority is not None
         greets = self.values.get("haproxy-protocol") or self.values.get("haproxy-clientip")
-        return bool(pycurl.RESOLVE in self.lists or marked or greets)
+        return bool(named or marked or greets)
 
     def toggle(self, constant: int, bit: int, on: bool) -> None:
         """Switch one bit of a mask on or off."""

@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass
 
 from stateful_crawler.curlconfig import Option, format_option, parse_config
-from stateful_crawler.curlvalues import shown
+from stateful_crawler.curlvalues import LineError, shown
 from stateful_crawler.errors import TaskFileError
 from stateful_crawler.lint import pattern, transfers, whole
 from stateful_crawler.lint.findings import KINDS, Fault, Finding, Level, finding
@@ -298,6 +298,6 @@ def _stands_alone(line: str) -> bool:
         return True
     try:
         read(line)
-    except TaskFileError:
+    except LineError:
         return False
     return True

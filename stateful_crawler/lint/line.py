@@ -11,12 +11,12 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from stateful_crawler.curlconfig import Option, format_option, parse_config
+from stateful_crawler.curlconfig import Option, format_option, read_line
 from stateful_crawler.curloptions import OPTIONS, SHORT, CurlOption, nearest
-from stateful_crawler.curlvalues import shown
-from stateful_crawler.errors import TaskFileError
+from stateful_crawler.curlvalues import LineError, Outside, Refused, shown
 from stateful_crawler.lint.findings import Fault, Unclear
 from stateful_crawler.lint.value import Said, switch, value
+from stateful_crawler.variables import Variables
 
 
 class Look(NamedTuple):
@@ -35,13 +35,17 @@ def look(line: str) -> Look:
 
 
 def read(line: str) -> tuple[Option, ...]:
-    """The options of a line by the grammar of the task file; raises TaskFileError."""
-    try:
-        return tuple(parse_config(f'globoff\nurl = "http://h/"\n{line}', "")[2:])
-    except TaskFileError as error:
-        if not error.problem.startswith("a second url"):
-            raise
-        return tuple(parse_config(f"globoff\n{line}", "")[1:])
+    """The options of a line by the grammar of the task file; raises LineError."""
+    options = read_line(line)
+    for option in options:
+        if option.name == "variable":
+            Variables(lambda _path: b"").set(str(option.value))
+    return options
+
+
+def _unknown_yet(option: Option) -> Option:
+    """`expand-NAME` as NAME without a value: what it comes to is known only together with the variables of the file."""
+    return Option(option.name.removeprefix("expand-"), "") if option.name.startswith("expand-") else option
 
 
 def word_of(line: str) -> str:
@@ -95,24 +99,13 @@ def _checked(line: str, lines: list[str], faults: list[Fault]) -> Look:
         if mended.startswith("#"):
             continue
         try:
-            options += _expandable(mended) or read(mended)
-            if word_of(mended) == "variable":  # which the grammar works out, and does not hand on
-                options.append(Option("variable", ""))
-        except TaskFileError as error:
-            codes = {"is refused": "refused-option", "lies outside": "outside"}
-            code = next((code for words, code in codes.items() if words in error.problem), "bad-value")
+            options += map(_unknown_yet, read(mended))
+        except LineError as error:
+            code = {Refused: "refused-option", Outside: "outside"}.get(type(error), "bad-value")
             known = any(fault.code == code for fault in faults)
             more = [] if known else [Fault(code, error.problem, error.hint)]
             return Look((*(f._replace(mends=False) for f in faults), *more), (line,), readable=False)
     return Look(tuple(faults), tuple(lines), tuple(options))
-
-
-def _expandable(line: str) -> tuple[Option, ...]:
-    """`expand-NAME = "..."`: what it comes to is known only together with the variables of the file."""
-    name = word_of(line).removeprefix("expand-")
-    if not word_of(line).startswith("expand-") or name not in OPTIONS or OPTIONS[name].kind == "flag":
-        return ()
-    return (Option(name, ""),)
 
 
 def _repair(text: str, faults: list[Fault]) -> list[str]:
