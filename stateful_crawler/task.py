@@ -201,9 +201,11 @@ def name_for(url: str, options: Iterable[Option] = ()) -> str:
     task = Task("", url, None, tuple(options))
     import hashlib  # here, not above: it loads OpenSSL, and only new tasks need it
 
+    from stateful_crawler.redact import redact_url
+
     parts = [task.method, url, *(f"{o.name}={o.value}" for o in task.options if o.name in _IDENTIFYING)]
     digest = hashlib.blake2b("\0".join(parts).encode("utf-8", "surrogateescape"), digest_size=5).hexdigest()
-    spoken = _SPOKEN(url)
+    spoken = _SPOKEN(redact_url(url) if "=" in url else url)  # a name stands in logs and in listings
     assert spoken  # every part of it may be empty
     slug = re.sub(r"[^A-Za-z0-9]+", "-", spoken[1].lower() + spoken[2]).strip("-")[:80].strip("-")
     return f"{slug}-{digest}" if slug else digest
