@@ -62,20 +62,20 @@ _SHAPES: dict[tuple[Kind, str], str] = {
         proxy-tlsv1 sslv2/2 sslv3/3 tlsv1/1 tlsv1.0 tlsv1.1 tlsv1.2 tlsv1.3""",
     ("flag", "!+"): "next/:",
     ("text", ""): """
-        aws-sigv4 cert-type ciphers continue-at/C cookie-jar/c create-file-mode curves delegation dns-interface
-        dns-ipv4-addr dns-ipv6-addr dns-servers doh-url ech egd-file engine ftp-account ftp-alternative-to-user
-        ftp-method ftp-port/P ftp-ssl-ccc-mode haproxy-clientip help/h hostpubmd5 hostpubsha256 httpsig-algo
-        httpsig-headers httpsig-keyid interface ip-tos ipfs-gateway key-type krb krb4 libcurl limit-rate local-port
-        login-options mail-auth mail-from max-filesize noproxy oauth2-bearer output-dir pass pinnedpubkey preproxy
-        proto-default proxy/x proxy-cert-type proxy-ciphers proxy-key-type proxy-pass proxy-pinnedpubkey
-        proxy-service-name proxy-tls13-ciphers proxy-tlsauthtype proxy-tlspassword proxy-tlsuser proxy-user/U proxy1.0
-        pubkey rate referer/e request-target sasl-authzid service-name sigalgs socks4 socks4a socks5
-        socks5-gssapi-service socks5-hostname time-cond/z tls-max tls13-ciphers tlsauthtype tlspassword tlsuser
-        upload-flags user/u user-agent/A write-out/w""",
+        continue-at/C create-file-mode delegation dns-interface dns-ipv4-addr dns-ipv6-addr dns-servers doh-url ech
+        egd-file engine ftp-account ftp-alternative-to-user ftp-method ftp-port/P ftp-ssl-ccc-mode help/h hostpubmd5
+        hostpubsha256 httpsig-algo httpsig-headers httpsig-keyid ip-tos ipfs-gateway krb krb4 libcurl limit-rate
+        local-port login-options mail-auth mail-from max-filesize noproxy proxy/x proxy-pass proxy-tlsauthtype
+        proxy-tlspassword proxy-tlsuser proxy-user/U pubkey rate referer/e sasl-authzid time-cond/z tls-max
+        tlsauthtype tlspassword tlsuser upload-flags user/u user-agent/A write-out/w""",
     ("text", "+"): """
         alt-svc connect-to cookie/b hsts mail-rcpt proxy-header quote/Q resolve telnet-option/t trace-config url-query
         variable""",
-    ("word", ""): "proto proto-redir range/r request/X",
+    ("word", ""): """
+        aws-sigv4 cert-type ciphers cookie-jar/c curves haproxy-clientip interface key-type oauth2-bearer output-dir
+        pass pinnedpubkey preproxy proto proto-default proto-redir proxy-cert-type proxy-ciphers proxy-key-type
+        proxy-pinnedpubkey proxy-service-name proxy-tls13-ciphers proxy1.0 range/r request-target request/X
+        service-name sigalgs socks4 socks4a socks5 socks5-gssapi-service socks5-hostname tls13-ciphers""",
     ("word", "+"): "header/H url",
     ("body", "+"): "data/d data-ascii data-binary data-raw data-urlencode form/F form-string json",
     ("file", ""): """
@@ -120,7 +120,7 @@ _DONE: dict[Verdict, str] = {
 _WITHOUT_EFFECT = {
     "tells curl what to print": """progress-bar progress-meter show-error silent stderr styled-output trace-config
         trace-ids trace-time verbose""",
-    "means something to a run of several transfers; `sc crawl -c` does this": """fail-early parallel
+    "means something to a run of several transfers; a crawl has `--connections`": """fail-early parallel
         parallel-immediate parallel-max parallel-max-host rate""",
     "a task is one file that curl reads with -q": "disable",
     "pages are written whole, and only ever replaced by their own task": "buffer clobber skip-existing",

@@ -50,7 +50,7 @@ def test_the_table_holds_every_option_of_curl_once() -> None:
     assert sum(len(words.split()) for words in curloptions._SHAPES.values()) == 287
     assert len(SHORT) == sum(bool(option.short) for option in OPTIONS.values()) == 59
     kinds = [option.kind for option in OPTIONS.values()]
-    counts = {"flag": 136, "text": 95, "word": 6, "body": 8, "file": 26, "number": 11, "seconds": 5}
+    counts = {"flag": 136, "text": 65, "word": 36, "body": 8, "file": 26, "number": 11, "seconds": 5}
     assert {kind: kinds.count(kind) for kind in get_args(curloptions.Kind)} == counts
 
 
@@ -107,6 +107,29 @@ def test_the_table_agrees_with_the_help_of_the_real_curl() -> None:
             assert (name, option.kind != "flag") == (name, bool(argument))
             assert (name, option.short) == (name, short)
         assert not off or option.negatable
+
+
+@needs_curl
+def test_the_kinds_are_those_of_the_real_curl() -> None:
+    """Which options want a value, and which can be switched off; asked of curl itself, option by option."""
+    told = {name: (_says(f"--{name}"), _says(f"--no-{name}", "--version")) for name in OPTIONS}
+    known = {name: said for name, said in told.items() if "is unknown" not in said[0]}
+    assert len(known) > 200
+    for name, (with_nothing, switched_off) in known.items():
+        option = OPTIONS[name]
+        if name != "help":  # its value may be left out
+            assert (name, option.kind != "flag") == (name, "requires parameter" in with_nothing)
+        if option.negatable:
+            assert (name, re.findall("isn't a boolean|can't be reversed|cannot be reversed", switched_off)) == (
+                name,
+                [],
+            )
+
+
+def _says(*words: str) -> str:
+    command = [str(CURL), "-q", *words]
+    run = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
+    return run.stdout + run.stderr
 
 
 # ── the grammar ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -287,8 +310,8 @@ ANY_OPTION = st.one_of(
     st.sampled_from([Option(option.name, True) for option in SWITCHES]),
     st.sampled_from([Option(option.name, False) for option in SWITCHES if option.negatable]),
     *[options_of(name, LINE) for name in ("user-agent", "referer", "user", "proxy")],
-    *[options_of(name, LINE.filter(bool)) for name in ("cacert", "proto", "proto-redir")],
-    options_of("cookie", LINE.filter(lambda text: text not in ("-", "@-"))),
+    *[options_of(name, LINE.filter(bool)) for name in ("cacert", "pass")],
+    options_of("cookie", LINE.filter(lambda text: text != "-" and not text.startswith("@"))),
     options_of("header", LINE.map("X-Any:{}".format)),
     *[options_of(name, BODY.map("x{}".format)) for name in ("data", "data-ascii", "data-binary", "json")],
     options_of("data-urlencode", BODY.map("={}".format)),

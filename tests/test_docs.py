@@ -15,12 +15,14 @@ import sys
 import textwrap
 import threading
 import typing
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
+import options_page
 import pytest
 from helpers import clean_env, sc_command
 from test_layers import LAYERS, ONLY_IMPORTERS, OUTSIDE
@@ -29,7 +31,7 @@ from stateful_crawler import cli, fsck, plugins, settings
 from stateful_crawler.cli.summary import as_dict
 from stateful_crawler.control import Tally
 from stateful_crawler.curlconfig import parse_config
-from stateful_crawler.curloptions import OPTIONS
+from stateful_crawler.curloptions import OPTIONS, Verdict
 from stateful_crawler.errors import TaskFileError
 from stateful_crawler.page import Page
 from stateful_crawler.reasons import REASONS
@@ -380,17 +382,31 @@ def test_every_shell_snippet_parses(page: str) -> None:
 # ── the task file ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 TASK_FILE = "docs/task-file.md"
+OPTIONS_PAGE = "docs/options.md"
 
 
-def test_every_supported_option_is_documented_and_no_other() -> None:
-    rows = re.findall(r"^\| `([^`]+)` \| (?:`-(.)`)? *\|", section(TASK_FILE, "## Options"), re.MULTILINE)
-    assert dict(rows) == {option.name: option.short for option in OPTIONS.values() if option.usable}
+def test_the_tables_of_options_are_those_of_the_code() -> None:
+    """If not: `python tests/options_page.py` makes them anew."""
+    assert options_page.filled(TEXTS[OPTIONS_PAGE]) == TEXTS[OPTIONS_PAGE]
 
 
-def test_every_refused_option_is_named() -> None:
-    refused = {option.name for option in OPTIONS.values() if option.verdict == "refused"}
-    assert refused <= coded(section(TASK_FILE, "## Where we are stricter than curl"))
-    assert refused <= coded(section(TASK_FILE, "## Options"))
+def test_every_option_of_curl_is_documented_once_with_its_letter() -> None:
+    rows = re.findall(r"^\| `([^`]+)` \| (?:`-(.)` )?\|", TEXTS[OPTIONS_PAGE], re.MULTILINE)
+    assert len(rows) == len(OPTIONS)
+    assert dict(rows) == {option.name: option.short for option in OPTIONS.values()}
+
+
+def test_the_page_of_options_counts_them_right() -> None:
+    counts = Counter(option.verdict for option in OPTIONS.values())
+    introduction = TEXTS[OPTIONS_PAGE].partition("\n## ")[0]
+    assert f"All {len(OPTIONS)}" in introduction
+    wanted = [counts[verdict] for verdict in get_args(Verdict)]
+    assert [int(number) for number in re.findall(r"\*\*(\d+)\*\*", introduction)] == wanted
+
+
+def test_options_that_are_named_in_the_docs_exist() -> None:
+    named = coded(section(TASK_FILE, "## Options").partition("Files that go out")[0])
+    assert named <= {option.name for option in OPTIONS.values() if option.usable}
 
 
 def test_what_is_said_to_be_refused_is_refused() -> None:

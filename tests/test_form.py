@@ -139,9 +139,10 @@ def test_a_form_is_sent_as_curl_sends_it(server: FaultServer, root: str, fields:
 
 @needs_curl
 def test_a_quoted_printable_part_is_sent_as_curl_sends_it(server: FaultServer, root: str) -> None:
-    """Its length isn't known before, so the body comes in chunks, and the sizes of these are compared too."""
+    """Its length isn't known before, so the body comes in chunks; their sizes hang on the length of the boundary."""
     field = ("form", "é=é\r\n=;encoder=quoted-printable")
-    ours, curls = body_of(sent_by_us(server, root, field)), body_of(sent_by_curl(server, root, field))
+    sent = [body_of(send(server, root, field)) for send in (sent_by_us, sent_by_curl)]
+    ours, curls = (re.sub(r"(?m)^[0-9a-f]+\r\n", "", body) for body in sent)
     assert ours == curls
     assert "\r\n\r\n=C3=A9\r\n=3D\r\n" in ours
 

@@ -193,8 +193,22 @@ ONE_LINE = st.text(
     max_size=12,
 )
 BODY = st.text(st.sampled_from("'\"\\!$`%^&|<> \t\n\r\v-@é😀\u0085\udc80x"), max_size=12)
-TYPICAL = ["a:1:127.0.0.1", "a:1:b:2", "html/x", "var/x", "a b.pem", "1.2", "none", "4000", "cs1", "default", "1k", "7"]
+TYPICAL = [
+    "a:1:127.0.0.1",
+    "a:1:b:2",
+    "html/x",
+    "var/x",
+    "a b.pem",
+    "1.2",
+    "none",
+    "4000",
+    "CS1",
+    "default",
+    "1k",
+    "7",
+]
 TYPICAL += [
+    "=http",
     "1.5",
     "0",
     "GET",

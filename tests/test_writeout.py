@@ -198,6 +198,7 @@ def test_the_time_is_utc() -> None:
     format = "%time{%Y-%m-%d %H:%M:%S.%f %Z %z %s}|%time{}|%time{x\\n}|%time"
     text = render(format, pycurl.Curl(), headers=[], method="GET", url="", now_s=1796058000.25)
     assert text == "2026-11-30 17:00:00.250000 UTC +0000 1796058000||x\\n|%time"
+    assert render("%time{\\}}", pycurl.Curl(), headers=[], method="GET", url="") == "\\}"
 
 
 def test_there_is_one_place_to_write_to(server: FaultServer) -> None:

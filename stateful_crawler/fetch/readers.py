@@ -50,6 +50,8 @@ def read(options: Iterable[Option], root: str) -> Plan:
     bodies = [kind for kind, there in (("data", plan.data), ("form", plan.form), ("upload-file", plan.upload)) if there]
     if len(bodies) > 1:
         raise TaskFileError("", None, f"{' and '.join(bodies)} can't go together: a request has one body")
+    if bodies and plan.values.get("head") and not plan.get:
+        raise TaskFileError("", None, f"head and {bodies[0]} can't go together: head asks for no body, and sends none")
     if plan.query and plan.data and plan.get:
         raise TaskFileError("", None, "url-query and data with get can't go together: curl would drop the url-query")
     _derive(plan)
@@ -72,6 +74,8 @@ def _derive(plan: Plan) -> None:
     if plan.tls_min or plan.tls_max:
         settings[pycurl.SSLVERSION] = plan.tls_min | plan.tls_max
     settings |= {constant: mask for constant, mask in plan.bits.items() if mask}
+    if pycurl.AWS_SIGV4 in settings:  # it signs, whatever other ways the task names
+        settings.pop(pycurl.HTTPAUTH, None)
     settings |= proxy_auth(plan.proxy_auth) | _netrc(plan) | _speeds(plan)
     if pycurl.PROXYHEADER in plan.lists:
         settings[pycurl.HEADEROPT] = pycurl.HEADER_SEPARATE
@@ -140,8 +144,8 @@ def _raw(plan: Plan, value: str | bool) -> None:
 
 
 def _referer(plan: Plan, value: str | bool) -> None:
-    text, auto, _ = str(value).partition(";auto")
-    plan.settings[pycurl.AUTOREFERER] = 1 if auto else 0
+    text = str(value).removesuffix(";auto")
+    plan.settings[pycurl.AUTOREFERER] = 1 if text != value else 0
     if text:
         plan.settings[pycurl.REFERER] = as_bytes(text)
     else:  # an empty one would be sent as a header without a value
@@ -207,6 +211,8 @@ def _upload(plan: Plan, value: str | bool) -> None:
 
 
 def _hsts(plan: Plan, value: str | bool) -> None:
+    if pycurl.HSTS in plan.settings:
+        raise TaskFileError("", None, "two hsts: a task has one such file")
     os.makedirs(os.path.dirname(os.path.join(plan.root, str(value))), exist_ok=True)
     plan.settings |= {pycurl.HSTS_CTRL: 1, pycurl.HSTS: os.fsencode(os.path.join(plan.root, str(value)))}
 

@@ -27,7 +27,7 @@ SUPPRESS_CONNECT_HEADERS = 265
 _SOCKS5_AUTH, _HAPPY_EYEBALLS_MS, _KEEPALIVE_COUNT, _VERIFY_STATUS = 267, 271, 326, 232
 _DOH_VERIFY_PEER, _DOH_VERIFY_HOST, _DOH_VERIFY_STATUS = 306, 307, 308
 _SOCKS5_BASIC, _SOCKS5_GSSAPI = 1, 4
-_AUTH_BEARER, _AUTH_AWS_SIGV4, _PROXYTYPE_HTTPS2 = 1 << 6, 1 << 7, 3
+_AUTH_BEARER, _PROXYTYPE_HTTPS2 = 1 << 6, 3
 
 TLS_MIN = {
     "tlsv1": pycurl.SSLVERSION_TLSv1,
@@ -126,7 +126,6 @@ def _user(plan: Plan, value: str | bool) -> None:
 
 def _sigv4(plan: Plan, value: str | bool) -> None:
     plan.settings[pycurl.AWS_SIGV4] = as_bytes(str(value))
-    plan.toggle(pycurl.HTTPAUTH, _AUTH_AWS_SIGV4, True)
 
 
 def _bearer(plan: Plan, value: str | bool) -> None:
