@@ -658,7 +658,7 @@ NO_TASK = {
     "typo": ("page.follow('/x', user_agnet='x')", "unknown curl option 'user-agnet'; did you mean 'user-agent'?"),
     "name": ("page.follow('/x', name='a/b')", "task name 'a/b'"),
     "meta": ("page.follow('/x', meta={'k': {1}})", "set"),
-    "unsupported": ("page.follow('/x', form='a=b')", "not supported yet"),
+    "refused": ("page.follow('/x', ftp_pasv=True)", "is refused"),
 }
 
 

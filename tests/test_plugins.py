@@ -220,7 +220,7 @@ WRONG: dict[str, tuple[str, str]] = {
     "url-list": ("{'url': ['http://h/']}", "is not an http or https url"),
     "unknown": ("{'url': 'http://h/', 'user_agnet': 'x'}", "option 'user-agnet'; did you mean 'user-agent'?"),
     "very-unknown": ("{'url': 'http://h/', 'zzzzzz': 'x'}", "unknown curl option 'zzzzzz'"),
-    "unsupported": ("{'url': 'http://h/', 'form': 'a=b'}", '"form" is not supported yet'),
+    "other-protocol": ("{'url': 'http://h/', 'ftp-pasv': True}", '"ftp-pasv" is refused'),
     "refused": ("{'url': 'http://h/', 'config': 'x'}", '"config" is refused'),
     "value": ("{'url': 'http://h/', 'header': {'A': 'b'}}", "option 'header' must be text, a number"),
     "no-number": ("{'url': 'http://h/', 'max-time': 'soon'}", "max-time"),
