@@ -11,13 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from stateful_crawler.cmdwords import shell_of, split_cmd
-from stateful_crawler.curlcommand import Transfer, is_curl, transfers_of
-from stateful_crawler.curlconfig import Option
-from stateful_crawler.curloptions import OPTIONS
-from stateful_crawler.curlvalues import LineError
+from stateful_crawler.curl.bash import Command, split_bash
+from stateful_crawler.curl.cmd import shell_of, split_cmd
+from stateful_crawler.curl.command import Transfer, is_curl, transfers_of
+from stateful_crawler.curl.config import Option
+from stateful_crawler.curl.options import OPTIONS
+from stateful_crawler.curl.values import LineError
 from stateful_crawler.errors import TaskFileError, UsageError, printable
-from stateful_crawler.shellwords import Command, split_bash
 from stateful_crawler.task import DEFAULTS, Task, new_task, read_task
 
 Shell = Literal["auto", "bash", "cmd"]

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from stateful_crawler.curlconfig import Option
+from stateful_crawler.curl.config import Option
 from stateful_crawler.errors import TaskFileError, UsageError, printable
 from stateful_crawler.files import exists
 from stateful_crawler.frontier import Frontier, natural_key

@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from stateful_crawler.curlconfig import Option, format_config, needs_globoff, parse_config
-from stateful_crawler.curloptions import OPTIONS, nearest
+from stateful_crawler.curl.config import Option, format_config, needs_globoff, parse_config
+from stateful_crawler.curl.options import OPTIONS, nearest
 from stateful_crawler.errors import PluginError, TaskFileError, UsageError, printable
 from stateful_crawler.task import BODY_OPTIONS, DEFAULTS, By, Task, check_name, new_task
 from stateful_crawler.urls import clean_url, origin_of

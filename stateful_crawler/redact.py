@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from stateful_crawler.curlconfig import Option
+from stateful_crawler.curl.config import Option
 
 HIDDEN = "***"
 

@@ -10,7 +10,8 @@ import os
 from collections.abc import Iterable
 from functools import lru_cache
 
-from stateful_crawler import files, jar
+from stateful_crawler import files
+from stateful_crawler.curl import jar
 from stateful_crawler.errors import TaskFileError, printable
 from stateful_crawler.record import Beside
 

@@ -13,10 +13,10 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from stateful_crawler._version import __version__
-from stateful_crawler.curlconfig import Option, format_config, needs_globoff, parse_config
+from stateful_crawler.curl.config import Option, format_config, needs_globoff, parse_config
+from stateful_crawler.curl.variables import ReadFile
 from stateful_crawler.errors import TaskFileError, printable
 from stateful_crawler.record import MAX_RECORD_BYTES, RECORD, Record, Stage, read_record, utc_now
-from stateful_crawler.variables import ReadFile
 
 USER_AGENT = f"stateful-crawler/{__version__}"
 MAX_NAME_BYTES = 200

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from stateful_crawler import files, runlock
+from stateful_crawler.curl.variables import ReadFile
 from stateful_crawler.errors import EnvironmentFault, NameTaken, TaskFileError, UsageError, printable
 from stateful_crawler.record import Record
 from stateful_crawler.task import Task, read_task
-from stateful_crawler.variables import ReadFile
 
 State = Literal["origin", "working", "success", "error"]
 STATES: tuple[State, ...] = ("origin", "working", "success", "error")

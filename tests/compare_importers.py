@@ -23,8 +23,8 @@ from urllib.parse import unquote
 from curl_samples import REFUSED, SITE, Expected, samples
 from servers import FaultServer, ok
 
+from stateful_crawler.curl.values import LineError
 from stateful_crawler.curlimport import Wish, read_commands, tasks_of
-from stateful_crawler.curlvalues import LineError
 
 # Run by the other python: reads a list of texts, writes for each what the two importers make of it.
 THEIRS = """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import get_args
 
-from stateful_crawler.curloptions import OPTIONS, CurlOption, Verdict
+from stateful_crawler.curl.options import OPTIONS, CurlOption, Verdict
 
 PAGE = Path(__file__).parent.parent / "docs" / "options.md"
 

@@ -19,9 +19,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stateful_crawler import curloptions
-from stateful_crawler.curlconfig import Option, format_config, format_option, needs_globoff, parse_config
-from stateful_crawler.curloptions import OPTIONS, SHORT, nearest
+from stateful_crawler.curl import options as curloptions
+from stateful_crawler.curl.config import Option, format_config, format_option, needs_globoff, parse_config
+from stateful_crawler.curl.options import OPTIONS, SHORT, nearest
 from stateful_crawler.errors import TaskFileError
 
 CASES: list[dict[str, Any]] = json.loads((Path(__file__).parent / "data" / "curl_grammar.json").read_text())
@@ -524,6 +524,6 @@ def test_a_variable_is_read_from_a_file_by_who_is_asked_to() -> None:
 
 
 def test_importing_the_grammar_brings_in_nothing_heavy() -> None:
-    check = "import sys, stateful_crawler.curlconfig; print(*{'difflib', 'pycurl', 'click'} & set(sys.modules))"
+    check = "import sys, stateful_crawler.curl.config; print(*{'difflib', 'pycurl', 'click'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""

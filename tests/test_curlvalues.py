@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from wire_samples import SAMPLES
 
-from stateful_crawler.curloptions import OPTIONS, SHORT
-from stateful_crawler.curlvalues import LineError, byte_count, check_value
+from stateful_crawler.curl.options import OPTIONS, SHORT
+from stateful_crawler.curl.values import LineError, byte_count, check_value
 
 GOOD = {
     "url": "http://h/ h/a HTTP://h http://[::1]/?a=b#c http://é/é",

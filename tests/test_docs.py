@@ -30,8 +30,8 @@ from test_layers import LAYERS, ONLY_IMPORTERS, OUTSIDE
 from stateful_crawler import cli, fsck, plugins, settings
 from stateful_crawler.cli.summary import as_dict
 from stateful_crawler.control import Tally
-from stateful_crawler.curlconfig import parse_config
-from stateful_crawler.curloptions import OPTIONS, Verdict
+from stateful_crawler.curl.config import parse_config
+from stateful_crawler.curl.options import OPTIONS, Verdict
 from stateful_crawler.errors import TaskFileError
 from stateful_crawler.page import Page
 from stateful_crawler.reasons import REASONS

@@ -13,10 +13,10 @@ import pycurl
 import pytest
 from servers import FaultServer, Request, ok
 
-from stateful_crawler.curlconfig import Option
+from stateful_crawler.curl.config import Option
+from stateful_crawler.curl.forms import END, FormError, HeaderLine, Part, guess_type, read_field, read_form
 from stateful_crawler.errors import LocalFileError, TaskFileError
 from stateful_crawler.fetch.form import build
-from stateful_crawler.formvalues import END, FormError, HeaderLine, Part, guess_type, read_field, read_form
 
 CURL = shutil.which("curl")
 needs_curl = pytest.mark.skipif(CURL is None, reason="no curl on this machine to compare with")

@@ -19,14 +19,14 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from servers import FaultServer, Request, ok
 
-from stateful_crawler.cmdwords import quote_cmd, shell_of, split_cmd
-from stateful_crawler.curlcommand import lines_of, transfers_of
-from stateful_crawler.curlconfig import Option, format_option, needs_globoff
+from stateful_crawler.curl.bash import quote_bash, split_bash
+from stateful_crawler.curl.cmd import quote_cmd, shell_of, split_cmd
+from stateful_crawler.curl.command import lines_of, transfers_of
+from stateful_crawler.curl.config import Option, format_option, needs_globoff
+from stateful_crawler.curl.options import OPTIONS, CurlOption
+from stateful_crawler.curl.values import LineError, check_value
 from stateful_crawler.curlimport import Imported, Wish, numbers, read_commands, tasks_of
-from stateful_crawler.curloptions import OPTIONS, CurlOption
-from stateful_crawler.curlvalues import LineError, check_value
 from stateful_crawler.errors import UsageError
-from stateful_crawler.shellwords import quote_bash, split_bash
 from stateful_crawler.task import USER_AGENT, read_task
 
 needs_curl = pytest.mark.skipif(not shutil.which("curl"), reason="needs curl")

@@ -13,12 +13,10 @@ PACKAGE = Path(__file__).parent.parent / "stateful_crawler"
 # From the ground up. A row may import the rows before it, never itself or a later one; a package is one unit.
 LAYERS = (
     {"_version", "errors", "reasons"},
-    {"files", "curloptions", "settings", "urls", "charset", "record", "jar", "formvalues", "shellwords", "urlglob"},
-    {"curlvalues", "links", "sidefiles", "cmdwords"},
-    {"variables"},
-    {"curlconfig"},
+    {"files", "curl", "settings", "urls", "charset", "record"},
+    {"links", "sidefiles"},
     {"redact"},
-    {"task", "lint", "curlcommand"},
+    {"task", "lint"},
     {"runlock", "retries", "curlimport"},
     {"workdir"},
     {"pages", "frontier", "plugins", "page", "lintfiles"},

@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 from servers import ok
 
 from stateful_crawler import files, lintfiles
-from stateful_crawler.curlconfig import Option, parse_config
-from stateful_crawler.curloptions import OPTIONS
+from stateful_crawler.curl.config import Option, parse_config
+from stateful_crawler.curl.options import OPTIONS
 from stateful_crawler.errors import NameTaken, TaskFileError
 from stateful_crawler.lint import KINDS, Report, lint
 from stateful_crawler.lint.ages import ADDED

@@ -19,7 +19,7 @@ from helpers import Project, clean_env, crawl, run_sc
 from servers import ok
 from test_fetch_requests import SAME
 
-from stateful_crawler.curloptions import OPTIONS
+from stateful_crawler.curl.options import OPTIONS
 from stateful_crawler.dryrun import planned, without_secrets
 from stateful_crawler.errors import TaskFileError
 from stateful_crawler.fetch.rehearse import rehearse

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stateful_crawler.curlconfig import Option, parse_config
+from stateful_crawler.curl.config import Option, parse_config
 from stateful_crawler.redact import is_secret_name, redact_facts, redact_option, redact_text, redact_url
 
 URLS = [

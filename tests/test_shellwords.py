@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from stateful_crawler.cmdwords import quote_cmd, split_cmd
-from stateful_crawler.shellwords import Fault, quote_bash, split_bash
+from stateful_crawler.curl.bash import Fault, quote_bash, split_bash
+from stateful_crawler.curl.cmd import quote_cmd, split_cmd
 
 # What real bash is asked about: each piece means something to it, and no mixture of them runs a program.
 PIECES = [

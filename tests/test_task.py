@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stateful_crawler import task as task_module
-from stateful_crawler.curlconfig import Option, needs_globoff
+from stateful_crawler.curl.config import Option, needs_globoff
 from stateful_crawler.errors import TaskFileError
 from stateful_crawler.record import Outcome, Record
 from stateful_crawler.task import DEFAULTS, Task, check_name, name_for, new_task, read_task

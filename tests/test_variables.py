@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stateful_crawler.curlconfig import parse_config
-from stateful_crawler.curlvalues import LineError
+from stateful_crawler.curl.config import parse_config
+from stateful_crawler.curl.values import LineError
+from stateful_crawler.curl.variables import MAX_BYTES, Variables
 from stateful_crawler.errors import TaskFileError
-from stateful_crawler.variables import MAX_BYTES, Variables
 
 # `sent`: the body that curl sent, missing where it refused the file; `warns`: it warned, and we refuse.
 CASES: list[dict[str, Any]] = json.loads((Path(__file__).parent / "data" / "curl_variables.json").read_text())

@@ -11,8 +11,8 @@ from helpers import Project
 from wire_helpers import NEEDS_CURL, answer, as_text, assert_same, options_of, run_table
 from wire_samples import ELSEWHERE, FAILING, NEWER, SHOWN_BY, every_form
 
-from stateful_crawler.curlconfig import parse_config
-from stateful_crawler.curloptions import OPTIONS
+from stateful_crawler.curl.config import parse_config
+from stateful_crawler.curl.options import OPTIONS
 
 HERE = Path(__file__).parent
 

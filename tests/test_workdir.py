@@ -17,7 +17,7 @@ from workdir_helpers import add, claimed, fetched, hidden, kill, put, small_disk
 
 from stateful_crawler import files
 from stateful_crawler.crawl import _take_back, requeue
-from stateful_crawler.curlconfig import Option
+from stateful_crawler.curl.config import Option
 from stateful_crawler.errors import EnvironmentFault, NameTaken, TaskFileError, WorkdirBusy
 from stateful_crawler.frontier import Frontier, natural_key
 from stateful_crawler.pages import Pages

@@ -21,7 +21,7 @@ import pytest
 from helpers import TIMEOUT_S, Project, clean_env, crawl
 from servers import CLOSE, Answer, FaultServer, Request, ok, status
 
-from stateful_crawler.curlconfig import parse_config
+from stateful_crawler.curl.config import parse_config
 
 NEEDS_CURL = pytest.mark.skipif(shutil.which("curl") is None, reason="compares with curl, which is not installed")
 Table = Mapping[str, tuple[str, ...]]

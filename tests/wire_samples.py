@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stateful_crawler.curloptions import OPTIONS, CurlOption
+from stateful_crawler.curl.options import OPTIONS, CurlOption
 
 # name -> a value, and the lines that it needs beside it.
 SAMPLES: dict[str, tuple[str, ...]] = {

@@ -12,9 +12,9 @@ import click
 
 from stateful_crawler.cli import EXIT_USAGE, Project
 from stateful_crawler.cli.options import as_json, count, print_json, setting
-from stateful_crawler.curlcommand import is_curl
+from stateful_crawler.curl.bash import Command, Fault
+from stateful_crawler.curl.command import is_curl
 from stateful_crawler.errors import EnvironmentFault, UsageError, printable, where
-from stateful_crawler.shellwords import Command, Fault
 from stateful_crawler.workdir import Workdir
 
 if TYPE_CHECKING:
@@ -120,8 +120,8 @@ class _Import:
             raise click.exceptions.Exit(EXIT_USAGE)
 
     def tasks_of(self, source: str, command: Command) -> Iterator[Imported] | None:
+        from stateful_crawler.curl.values import LineError
         from stateful_crawler.curlimport import tasks_of
-        from stateful_crawler.curlvalues import LineError
 
         fault = command.fault
         try:

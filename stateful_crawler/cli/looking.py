@@ -86,10 +86,10 @@ def show(project: Project, name: str, curl: bool, shell: str, redact: bool, as_j
 
 def _command(facts: dict[str, Any], shell: str) -> str:
     """The task as a curl command, an option a line."""
-    from stateful_crawler.cmdwords import quote_cmd
-    from stateful_crawler.curlcommand import lines_of
-    from stateful_crawler.curlconfig import Option
-    from stateful_crawler.shellwords import quote_bash
+    from stateful_crawler.curl.bash import quote_bash
+    from stateful_crawler.curl.cmd import quote_cmd
+    from stateful_crawler.curl.command import lines_of
+    from stateful_crawler.curl.config import Option
 
     if facts["problem"]:
         raise UsageError(facts["problem"])

@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterable
 from urllib.parse import quote, quote_plus
 
-from stateful_crawler.curlconfig import Option
-from stateful_crawler.curloptions import OPTIONS
-from stateful_crawler.curlvalues import LineError, check_value
+from stateful_crawler.curl.config import Option
+from stateful_crawler.curl.options import OPTIONS
+from stateful_crawler.curl.values import LineError, check_value
 from stateful_crawler.errors import LocalFileError, TaskFileError, printable
 from stateful_crawler.files import read_regular, within
 

@@ -8,11 +8,11 @@ from collections.abc import Iterable
 
 import pycurl
 
-from stateful_crawler.curlconfig import Option
+from stateful_crawler.curl.config import Option
+from stateful_crawler.curl.forms import FormError, HeaderLine, Part, check_header, guess_type, read_form
 from stateful_crawler.errors import LocalFileError, TaskFileError, printable
 from stateful_crawler.fetch import body
 from stateful_crawler.files import read_regular
-from stateful_crawler.formvalues import FormError, HeaderLine, Part, check_header, guess_type, read_form
 
 MAX_HEADER_FILE_BYTES = 64 * 1024
 

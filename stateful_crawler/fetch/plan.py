@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import pycurl
 
-from stateful_crawler.curlconfig import Option
+from stateful_crawler.curl.config import Option
 from stateful_crawler.errors import LocalFileError, printable
 
 Value = int | bytes

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 import pycurl
 
-from stateful_crawler.curlconfig import Option
-from stateful_crawler.curlvalues import byte_count
+from stateful_crawler.curl.config import Option
+from stateful_crawler.curl.values import byte_count
 from stateful_crawler.errors import TaskFileError
 from stateful_crawler.fetch.plan import (
     MAX_REDIRECTS,

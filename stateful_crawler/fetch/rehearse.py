@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import pycurl
 
-from stateful_crawler.curlconfig import Option
+from stateful_crawler.curl.config import Option
 from stateful_crawler.fetch.setup import prepare
 from stateful_crawler.task import Task
 

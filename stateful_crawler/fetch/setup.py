@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import pycurl
 
-from stateful_crawler.curlconfig import Option
+from stateful_crawler.curl.config import Option
 from stateful_crawler.errors import EnvironmentFault, TaskFileError
 from stateful_crawler.fetch import body
 from stateful_crawler.fetch.plan import Plan, Value, as_bytes

@@ -12,8 +12,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from stateful_crawler.curlconfig import Option, format_option, parse_config
-from stateful_crawler.curlvalues import LineError, shown
+from stateful_crawler.curl.config import Option, format_option, parse_config
+from stateful_crawler.curl.glob import MAX_URLS
+from stateful_crawler.curl.values import LineError, shown
 from stateful_crawler.errors import TaskFileError
 from stateful_crawler.lint import pattern, transfers, whole
 from stateful_crawler.lint.findings import KINDS, Fault, Finding, Level, finding
@@ -21,7 +22,6 @@ from stateful_crawler.lint.line import is_next, look, read, word_of
 from stateful_crawler.lint.paths import moved
 from stateful_crawler.lint.transfers import Row
 from stateful_crawler.lint.value import unescaped
-from stateful_crawler.urlglob import MAX_URLS
 
 __all__ = ["KINDS", "Finding", "Level", "Report", "lint"]
 

@@ -11,12 +11,12 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from stateful_crawler.curlconfig import Option, format_option, read_line
-from stateful_crawler.curloptions import OPTIONS, SHORT, CurlOption, nearest
-from stateful_crawler.curlvalues import LineError, Outside, Refused, shown
+from stateful_crawler.curl.config import Option, format_option, read_line
+from stateful_crawler.curl.options import OPTIONS, SHORT, CurlOption, nearest
+from stateful_crawler.curl.values import LineError, Outside, Refused, shown
+from stateful_crawler.curl.variables import Variables
 from stateful_crawler.lint.findings import Fault, Unclear
 from stateful_crawler.lint.value import Said, switch, value
-from stateful_crawler.variables import Variables
 
 
 class Look(NamedTuple):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from stateful_crawler.urlglob import MAX_URLS, fill
-from stateful_crawler.urlglob import expand as all_of
+from stateful_crawler.curl.glob import MAX_URLS, fill
+from stateful_crawler.curl.glob import expand as all_of
 
 
 def expand(url: str) -> list[tuple[str, tuple[str, ...]]] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from stateful_crawler.curlconfig import Option, format_option, needs_globoff
+from stateful_crawler.curl.config import Option, format_option, needs_globoff
 from stateful_crawler.lint import pattern
 from stateful_crawler.lint.line import word_of
 from stateful_crawler.record import RECORD

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from stateful_crawler.curloptions import CurlOption
-from stateful_crawler.curlvalues import shown
+from stateful_crawler.curl.options import CurlOption
+from stateful_crawler.curl.values import shown
 from stateful_crawler.lint.findings import Fault, Unclear
 from stateful_crawler.lint.paths import folder_for, moved
 

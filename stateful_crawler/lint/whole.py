@@ -6,9 +6,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from stateful_crawler.curlconfig import Option, needs_globoff
-from stateful_crawler.curloptions import OPTIONS
-from stateful_crawler.curlvalues import shown
+from stateful_crawler.curl.config import Option, needs_globoff
+from stateful_crawler.curl.options import OPTIONS
+from stateful_crawler.curl.values import shown
 from stateful_crawler.errors import where
 from stateful_crawler.lint.ages import ADDED
 from stateful_crawler.lint.findings import Fault

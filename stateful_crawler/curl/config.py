@@ -14,10 +14,10 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, NoReturn
 
-from stateful_crawler.curloptions import OPTIONS, SHORT, CurlOption, nearest
-from stateful_crawler.curlvalues import LineError, Refused, check_value, shown
+from stateful_crawler.curl.options import OPTIONS, SHORT, CurlOption, nearest
+from stateful_crawler.curl.values import LineError, Refused, check_value, shown
+from stateful_crawler.curl.variables import ReadFile, Variables
 from stateful_crawler.errors import TaskFileError
-from stateful_crawler.variables import ReadFile, Variables
 
 
 class Option(NamedTuple):
@@ -364,7 +364,7 @@ def _check_transfer(options: Sequence[Option], lines: Sequence[str], path: str) 
 
 def _check_groups(options: Sequence[Option], lines: Sequence[str], path: str) -> None:
     """TaskFileError where a form ends a group that it did not begin."""
-    from stateful_crawler.formvalues import END, read_field  # on use: few tasks send a form
+    from stateful_crawler.curl.forms import END, read_field  # on use: few tasks send a form
 
     depth = 0
     for at, (name, value) in enumerate(options):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from stateful_crawler.curloptions import CurlOption
+from stateful_crawler.curl.options import CurlOption
 from stateful_crawler.errors import printable
 
 
@@ -186,7 +186,7 @@ def _check_write_out(name: str, value: str) -> None:
 
 
 def _check_form(name: str, value: str) -> None:
-    from stateful_crawler.formvalues import FormError, read_field  # on use: few tasks send a form
+    from stateful_crawler.curl.forms import FormError, read_field  # on use: few tasks send a form
 
     try:
         read_field(value, literal=name == "form-string")

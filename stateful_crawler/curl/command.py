@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from stateful_crawler import urlglob
-from stateful_crawler.curlconfig import Option, needs_globoff
-from stateful_crawler.curloptions import OPTIONS, SHORT, CurlOption, nearest
-from stateful_crawler.curlvalues import LineError, check_value, shown
-from stateful_crawler.variables import Variables
+from stateful_crawler.curl import glob
+from stateful_crawler.curl.config import Option, needs_globoff
+from stateful_crawler.curl.options import OPTIONS, SHORT, CurlOption, nearest
+from stateful_crawler.curl.values import LineError, check_value, shown
+from stateful_crawler.curl.variables import Variables
 
 _TYPOGRAPHIC = re.compile("[\u2010-\u2015\u2018-\u201f\u00ab\u00bb]").match
 _CURL = re.compile(r"(?i)(?:.*[/\\])?curl(?:\.exe)?").fullmatch
@@ -185,12 +185,12 @@ def _transfers(operation: Sequence[Option]) -> Iterator[Transfer]:
         output = outputs[number] if number < len(outputs) else None
         for one, picked in [(url, ())] if literal else _expand(url):
             globoff = (Option("globoff", True),) if not literal and needs_globoff(one) else ()
-            named = urlglob.fill(output, picked) if output and not literal else output
+            named = glob.fill(output, picked) if output and not literal else output
             yield Transfer(one, named, (*options, *globoff))
 
 
 def _expand(url: str) -> Iterator[tuple[str, tuple[str, ...]]]:
     try:
-        yield from urlglob.expand(url)
+        yield from glob.expand(url)
     except ValueError as error:
         raise LineError(str(error), "--globoff takes the url as it is") from None

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from json.encoder import encode_basestring
 from urllib.parse import quote
 
-from stateful_crawler.curlvalues import LineError, shown
+from stateful_crawler.curl.values import LineError, shown
 
 MAX_BYTES = 10 * 1024 * 1024
 """Of a value; without a limit a file of thirty lines could ask for all memory, each line twice the one before."""

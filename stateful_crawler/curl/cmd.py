@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Literal
 
-from stateful_crawler.shellwords import Command
+from stateful_crawler.curl.bash import Command
 
 _CARET_IN_QUOTES = re.compile(r'\^\\\^"|\^%\^')
 _PROMPT = re.compile(r"^[ \t]*[A-Za-z]:\\[^>\n]*>[ \t]*(?=curl)", re.MULTILINE)
