@@ -18,9 +18,17 @@ from typing import Any, get_args
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from option_strategies import OPTION_LISTS, OUTPUTS, URLS
 
 from stateful_crawler.curl import options as curloptions
-from stateful_crawler.curl.config import Option, format_config, format_option, needs_globoff, parse_config
+from stateful_crawler.curl.config import (
+    Option,
+    format_config,
+    format_option,
+    needs_globoff,
+    parse_config,
+    read_line,
+)
 from stateful_crawler.curl.options import OPTIONS, SHORT, nearest
 from stateful_crawler.errors import TaskFileError
 
@@ -330,6 +338,19 @@ def test_what_is_written_is_read_back(before: list[Option], url: str, after: lis
     options = [*before, Option("url", url), *after, Option("globoff", True)]
     raw = format_config(options).encode("utf-8", "surrogateescape")
     assert parse_config(raw.decode("utf-8", "surrogateescape"), "t.conf") == options
+
+
+@settings(max_examples=2000, deadline=None, derandomize=True, database=None)
+@given(URLS, OUTPUTS, OPTION_LISTS)
+def test_any_task_comes_back_from_its_file(url: str, output: str | None, options: list[Option]) -> None:
+    """Over all options. Where they are not one transfer together, each is still read back from its own line."""
+    saved = [Option("output", output)] if output else []
+    options = [Option("url", url), *saved, *options, Option("globoff", True)]
+    text = format_config(options)
+    try:
+        assert parse_config(text, "t.conf") == options
+    except TaskFileError:
+        assert [option for line in text.split("\n")[:-1] for option in read_line(line)] == options
 
 
 NAMES = "user-agent data header --referer --cookie= -A -sSd -d -N -: get -- no-location max-time data-r next {a} curl #"
