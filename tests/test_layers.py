@@ -19,7 +19,7 @@ LAYERS = (
     {"curlconfig"},
     {"redact"},
     {"task", "lint", "curlcommand"},
-    {"runlock", "retries", "curlimport"},
+    {"runlock", "retries", "curlimport", "guard"},
     {"workdir"},
     {"pages", "frontier", "plugins", "page", "lintfiles"},
     {"fetch", "worker", "fsck", "report"},
