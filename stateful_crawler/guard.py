@@ -43,7 +43,7 @@ _UNICAST6 = ipaddress.IPv6Network("2000::/3")  # all that is public in IPv6 lies
 _TRANSLATED = ipaddress.IPv6Network("64:ff9b::/96")  # NAT64, RFC 6052: the last 32 bits are an IPv4 address
 _ALL: Networks = (ipaddress.IPv4Network("0.0.0.0/0"), ipaddress.IPv6Network("::/0"))
 
-_USERS_OWN: frozenset[object] = frozenset(get_args(By)) - {"follow"}
+_USERS_OWN = tuple(by for by in get_args(By) if by != "follow")
 # A created record as `new_task` begins it: what most tasks have need not be read as JSON.
 _WITH_WORD = re.compile(
     r'\{"v": 1, "created": "[^"\\]*", "by": (?:"(?:create|import|generate|hand)"|"follow", "same_host": true)[,}]'
@@ -56,7 +56,9 @@ _RESOLVE = re.compile(rf"\+?(?:{_HOST}):(\*|[0-9]+):(.+)").fullmatch
 _PROXY = re.compile(rf"(?i)(?:([a-z][a-z0-9+.-]*)://)?(?:[^@/]*@)?({_HOST})(?::([0-9]+))?/?").fullmatch
 # Strict, since a url that libcurl would take apart in another way must not pass for one of the parent's host.
 _URL = re.compile(
-    r"(?i)(?:https?://)?(?:[^@/?#\\\x00-\x20]*@)?(\[[0-9a-f:.%]+\]|[a-z0-9._~-]+)(?::[0-9]*)?(?:[/?#].*)?", re.S
+    r"(?i)(?:https?://|(?![a-z][a-z0-9+.-]*:[/\\]))(?:[^@/?#\\\x00-\x20]*@)?"
+    r"(\[[0-9a-f:.%]+\]|[a-z0-9._~-]+)(?::[0-9]*)?(?:[/?#].*)?",
+    re.S,
 ).fullmatch
 
 

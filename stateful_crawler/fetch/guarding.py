@@ -22,8 +22,8 @@ from stateful_crawler.fetch.sockets import open_multipath
 from stateful_crawler.guard import Endpoint, Networks, Way
 from stateful_crawler.task import Task
 
-# Family, type and protocol -> an object with a fileno(), of which pycurl takes a duplicate.
-Opener = Callable[[int, int, int], Any]
+# libcurl's address (family, socktype, protocol, addr) -> an object with a fileno(), of which pycurl takes a duplicate.
+Opener = Callable[[Any], Any]
 LookUp = Callable[[str], Collection[str]]
 
 _MAX_KINDS = 20_000
@@ -39,6 +39,11 @@ class LentSocket(socket.socket):
 
     def __del__(self) -> None:
         self.close()
+
+
+def open_socket(address: Any) -> LentSocket:
+    """A socket as libcurl wants it, not yet connected."""
+    return LentSocket(address.family, address.socktype, address.protocol)
 
 
 def look_up(name: str) -> set[str]:
@@ -67,6 +72,9 @@ class _Names:
         self._new: dict[str, str] = {}
         self._old: dict[str, str] = {}
 
+    def __bool__(self) -> bool:
+        return bool(self._new or self._old)
+
     def note(self, name: str, address: str) -> None:
         self._new[name] = address
         if len(self._new) >= self._limit:
@@ -84,7 +92,7 @@ class AddressGuard:
         self,
         allowed: Networks = (),
         *,
-        open_socket: Opener = LentSocket,
+        open_socket: Opener = open_socket,
         look_up: LookUp = look_up,
         environment: Mapping[str, str] = os.environ,
     ) -> None:
@@ -152,7 +160,7 @@ class Gate:
         try:
             if self._way.multipath:
                 return open_multipath(opener, address)
-            return opener(address.family, address.socktype, address.protocol)
+            return opener(address)
         except OSError:  # no more descriptors: as libcurl tells it, no connection
             return pycurl.SOCKET_BAD
 
@@ -228,4 +236,4 @@ class Gate:
             self._guard.names.note(host, address)
 
     def _public_before(self) -> str:
-        return self._guard.names.get(guard.host_of(self._task.url))
+        return self._guard.names.get(guard.host_of(self._task.url)) if self._guard.names else ""

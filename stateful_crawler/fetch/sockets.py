@@ -21,11 +21,11 @@ def set_on(handle: pycurl.Curl, plan: Plan) -> None:
         handle.setopt(pycurl.SOCKOPTFUNCTION, _socket_setter(plan.ip_tos, plan.priority))
 
 
-def open_multipath(open_socket: Callable[[int, int, int], Any], address: Any) -> Any:
+def open_multipath(open_socket: Callable[[Any], Any], address: Any) -> Any:
     """A socket that speaks MPTCP, or plain TCP where the system can't; made by `open_socket`."""
     with contextlib.suppress(OSError):
-        return open_socket(address.family, address.socktype, _IPPROTO_MPTCP)
-    return open_socket(address.family, address.socktype, address.protocol)
+        return open_socket(address._replace(protocol=_IPPROTO_MPTCP))
+    return open_socket(address)
 
 
 def _socket_setter(ip_tos: int | None, priority: int | None) -> Callable[[int, int], int]:
