@@ -22,6 +22,7 @@ from typing import Any, get_args
 from stateful_crawler.curl.config import Option, format_config, needs_globoff, parse_config
 from stateful_crawler.curl.options import OPTIONS, nearest
 from stateful_crawler.errors import PluginError, TaskFileError, UsageError, printable
+from stateful_crawler.guard import same_host
 from stateful_crawler.task import BODY_OPTIONS, DEFAULTS, By, Task, check_name, new_task
 from stateful_crawler.urls import clean_url, origin_of
 
@@ -266,6 +267,7 @@ def make_task(
         meta=meta,
         parent=parent.name if parent else "",
         depth=_depth(parent) + 1 if parent else 0,
+        same_host=parent is not None and same_host(url, parent),
     )
 
 

@@ -40,7 +40,7 @@ REASONS: dict[Reason, str] = {
     "protocol": "the answer is not valid HTTP",
     "content-encoding": "the body can't be decoded as its Content-Encoding says",
     "too-large": "the body or the headers are over the limit",
-    "forbidden": "a scheme (or, later, an address or robots.txt) that the crawl may not use",
+    "forbidden": "a scheme or an address (or, later, a robots.txt) that the crawl may not use",
     "config": "the task file can't be run as it stands; its line is named",
     "io": "a local file that the task names can't be read or written",
     "unknown-outcome": "a request that changes things was under way when the run ended; `sc retry` sends it again",

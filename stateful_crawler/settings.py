@@ -21,9 +21,10 @@ KEYS: Mapping[str, tuple[type, ...]] = {
     "retries": (int,),
     "parse-timeout": (int, float),
     "max-size": (int, str),
+    "allow-private": (str, list),
 }
 PATHS = frozenset({"workdir", "create", "parser"})
-_SPOKEN = {str: "text in quotes", int: "a whole number", float: "a number"}
+_SPOKEN = {str: "text in quotes", int: "a whole number", float: "a number", list: "a list of texts"}
 
 
 def read_settings(folder: str) -> dict[str, Any]:
@@ -53,9 +54,12 @@ def _checked(key: str, value: Any, folder: str, path: str, text: str) -> Any:
         raise SettingsError(
             path, _line_of(key, text), f"unknown key {key!r}" + (f"; did you mean {near[0]!r}?" if near else "")
         )
-    if isinstance(value, bool) or not isinstance(value, KEYS[key]):
+    texts = value if isinstance(value, list) else []
+    if isinstance(value, bool) or not isinstance(value, KEYS[key]) or not all(isinstance(text, str) for text in texts):
         wanted = " or ".join(_SPOKEN[kind] for kind in KEYS[key])
         raise SettingsError(path, _line_of(key, text), f"{key} must be {wanted}, not {value!r}")
+    if list in KEYS[key]:
+        return texts or [value] if value else []
     return os.path.join(os.path.abspath(folder), str(value)) if key in PATHS else value
 
 

@@ -161,6 +161,7 @@ def new_task(
     meta: Mapping[str, Any] | None = None,
     parent: str = "",
     depth: int = 0,
+    same_host: bool = False,
 ) -> Task:
     """A task to add: named (after its url where no name is given), with its output and its created record.
 
@@ -171,7 +172,8 @@ def new_task(
     name = check_name(name) if name else name_for(url, options)
     named, options = _with_output(url, output or None, options, f"{name}.html")
     created: dict[str, Any] = {"v": 1, "created": utc_now(), "by": by}
-    created |= {k: v for k, v in (("parent", parent), ("depth", depth), ("meta", dict(meta or {}))) if v}
+    more = {"same_host": same_host, "parent": parent, "depth": depth, "meta": dict(meta or {})}
+    created |= {key: value for key, value in more.items() if value}
     # "backslashreplace" can only meet lone surrogates, which JSON spells the same way.
     try:
         record = json.dumps(created, ensure_ascii=False, allow_nan=False).encode("utf-8", "backslashreplace")

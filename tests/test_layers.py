@@ -17,7 +17,7 @@ LAYERS = (
     {"links", "sidefiles"},
     {"redact"},
     {"task", "lint"},
-    {"runlock", "retries", "curlimport"},
+    {"runlock", "retries", "curlimport", "guard"},
     {"workdir"},
     {"pages", "frontier", "plugins", "page", "lintfiles"},
     {"fetch", "worker", "fsck", "report"},

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from itertools import chain
 from typing import Any
 
 import click
 
 from stateful_crawler.cli import EXIT_TASKS_FAILED, Project
-from stateful_crawler.cli.options import Seconds, Size, as_json, cores, names_argument, print_json, setting, task_name
+from stateful_crawler.cli.options import (
+    Networks,
+    Seconds,
+    Size,
+    as_json,
+    cores,
+    names_argument,
+    print_json,
+    setting,
+    task_name,
+)
 from stateful_crawler.errors import UsageError, printable
 
 _CRAWL_OPTIONS = (
@@ -24,6 +35,12 @@ _CRAWL_OPTIONS = (
         help="More tries after a passing failure.",
     ),
     setting("--max-size", type=Size(), default="64M", show_default=True, help="The largest body that is kept."),
+    setting(
+        "--allow-private",
+        type=Networks(),
+        multiple=True,
+        help="Networks that links and redirects may lead into, too: 10.0.0.0/8,fd00::/8 or all.",
+    ),
     setting("--no-parse", is_flag=True, help="Fetch only, though there is a parser."),
 )
 _PARSE_OPTIONS = (
@@ -123,7 +140,11 @@ def _settings(project: Project, options: dict[str, Any]) -> Any:
 
     path = None if options.get("no_parse") else project.plugin_path(options["parser"], "parser.py")
     return CrawlSettings(
-        limits=Limits(options.get("connections", 1), options.get("max_size", 64 << 20)),
+        limits=Limits(
+            options.get("connections", 1),
+            options.get("max_size", 64 << 20),
+            allow_private=tuple(chain.from_iterable(options.get("allow_private", ()))),
+        ),
         retries=options.get("retries", 0),
         parser=Plugin.read(path) if path else None,
         workers=options["workers"] or cores(),

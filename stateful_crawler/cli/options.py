@@ -35,6 +35,20 @@ class Seconds(click.FloatRange):
         return number
 
 
+class Networks(click.ParamType[Any]):
+    """Networks that the address guard leaves open: a comma list."""
+
+    name = "networks"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from stateful_crawler.guard import read_networks
+
+        try:
+            return read_networks(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
 def setting(*names: str, **attributes: Any) -> Callable[[F], F]:
     """A click option that SC_NAME sets too, and sc.toml if it has a key of that name."""
     long = next(name for name in reversed(names) if name.startswith("--"))

@@ -17,9 +17,11 @@ import pycurl
 from stateful_crawler import files
 from stateful_crawler.errors import EnvironmentFault, TaskFileError, printable
 from stateful_crawler.fetch import beside, verdict
+from stateful_crawler.fetch.guarding import AddressGuard, Gate
 from stateful_crawler.fetch.onward import Onward, raw_target
 from stateful_crawler.fetch.poll import new_poller
 from stateful_crawler.fetch.setup import Wanted, prepare, recipe_of
+from stateful_crawler.guard import Networks
 from stateful_crawler.record import Outcome
 from stateful_crawler.task import Task, is_insecure
 from stateful_crawler.urls import without_userinfo
@@ -34,6 +36,7 @@ class Limits:
 
     connections: int = 3
     max_body_bytes: int = 64 * 1024 * 1024
+    allow_private: Networks = ()
 
 
 class _Transfer:
@@ -46,6 +49,7 @@ class _Transfer:
         "claim",
         "cookies_before",
         "fault",
+        "gate",
         "handle",
         "header_lines",
         "onward",
@@ -58,6 +62,7 @@ class _Transfer:
     def __init__(self, claim: Claim, task: Task, handle: pycurl.Curl, wanted: Wanted, aside_path: str) -> None:
         self.claim, self.task, self.handle = claim, task, handle
         self.wanted, self.aside_path = wanted, aside_path
+        self.gate: Gate | None = None
         self.header_lines: list[bytes] = []
         self.chunks: list[bytes] = []
         self.cookies_before = b""
@@ -115,8 +120,11 @@ class _Transfer:
 class Fetcher:
     """A counted pool of connections. `start` while there is `room`, then `wait` for what ends."""
 
-    def __init__(self, root: str, limits: Limits, page_aside: Callable[[str], str]) -> None:
+    def __init__(
+        self, root: str, limits: Limits, page_aside: Callable[[str], str], guard: AddressGuard | None = None
+    ) -> None:
         self._root, self._limits, self._page_aside = root, limits, page_aside
+        self._guard = guard or AddressGuard(limits.allow_private)
         self._poller = new_poller()
         self._multi = pycurl.CurlMulti()
         self._timers: list[int] = []  # milliseconds, as libcurl set its one timer since the last look; the last counts
@@ -156,6 +164,7 @@ class Fetcher:
         transfer = _Transfer(claim, task, handle, wanted, self._page_aside(task.name))
         if wanted.reads_jar:
             transfer.cookies_before = beside.cookies_before(wanted, self._root, task.name)
+        transfer.gate = self._guard.gate(handle, task, wanted.way, transfer.header_lines)
         handle.setopt(pycurl.HEADERFUNCTION, transfer.header if wanted.follow else transfer.header_lines.append)
         handle.setopt(pycurl.WRITEFUNCTION, transfer.write)
         self._under_way[handle] = transfer
@@ -277,6 +286,8 @@ def _outcome(
     if transfer.size > limit or code == pycurl.E_FILESIZE_EXCEEDED:
         detail = f"the body is over {limit} bytes: the limit of --max-size, or of the task's max-filesize"
         return Outcome("fetch", False, "too-large", detail, facts, retry_after_s=wait_s)
+    if code and transfer.gate and transfer.gate.refused:
+        return Outcome("fetch", False, "forbidden", transfer.gate.sentence(_effective_url(transfer.handle)), facts)
     if code and transfer.onward:
         detail = f"the redirect to {printable(transfer.onward)[:200]} can't be followed"
         return Outcome("fetch", False, "redirect", detail, facts)

@@ -18,6 +18,7 @@ from stateful_crawler.errors import EnvironmentFault, TaskFileError
 from stateful_crawler.fetch import body
 from stateful_crawler.fetch.plan import Plan, Value, as_bytes
 from stateful_crawler.fetch.readers import HTTP_ONLY, read
+from stateful_crawler.guard import Way, way_of
 from stateful_crawler.task import USER_AGENT, Task
 from stateful_crawler.urls import ascii_host
 
@@ -33,9 +34,11 @@ _CA_FILES = (
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a task wants of the answer besides its body; an empty path or format: nothing of the kind."""
+    """What a task wants of the answer besides its body, and of the way to it; an empty path or format: nothing of the
+    kind."""
 
     max_body_bytes: int
+    way: Way
     follow: bool = False
     head: bool = False
     include: bool = False
@@ -107,17 +110,18 @@ def recipe_of(options: tuple[Option, ...], root: str, max_body_bytes: int) -> Re
     return Recipe(
         template,
         plan,
-        _wanted(plan, limit),
+        _wanted(plan, limit, way_of(options)),
         [] if from_file else [as_bytes(line) for line in [*plan.headers, *_json_headers(plan, plan.headers)]],
         _share() if plan.apart else None,
         plain=not (any(per_task) or from_file or plan.apart),
     )
 
 
-def _wanted(plan: Plan, limit: int) -> Wanted:
+def _wanted(plan: Plan, limit: int, way: Way) -> Wanted:
     said = plan.values.get
     return Wanted(
         max_body_bytes=limit,
+        way=way,
         follow=bool(plan.follow),
         head=plan.head,
         include=said("include") is True or said("show-headers") is True,
@@ -198,7 +202,7 @@ def _complete(handle: pycurl.Curl, recipe: Recipe, task: Task, url: str, root: s
         handle.setopt(constant, entries)
     for path in plan.cookie_files:
         handle.setopt(pycurl.COOKIEFILE, os.fsencode(body.inside(path, root, task.name)) if path else b"")
-    if plan.mptcp or plan.ip_tos is not None or plan.priority is not None:
+    if plan.ip_tos is not None or plan.priority is not None:
         from stateful_crawler.fetch import sockets  # here, not above: few tasks need Python's sockets
 
         sockets.set_on(handle, plan)

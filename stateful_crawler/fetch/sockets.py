@@ -16,18 +16,16 @@ _IPPROTO_MPTCP = 262
 
 
 def set_on(handle: pycurl.Curl, plan: Plan) -> None:
-    """Have the handle's sockets made and set as the plan says."""
-    if plan.mptcp:
-        handle.setopt(pycurl.OPENSOCKETFUNCTION, _open_multipath)
+    """Have the handle's sockets set as the plan says."""
     if plan.ip_tos is not None or plan.priority is not None:
         handle.setopt(pycurl.SOCKOPTFUNCTION, _socket_setter(plan.ip_tos, plan.priority))
 
 
-def _open_multipath(_purpose: int, address: Any) -> socket.socket:
-    """A socket that speaks MPTCP, or plain TCP where the system can't."""
+def open_multipath(open_socket: Callable[[Any], Any], address: Any) -> Any:
+    """A socket that speaks MPTCP, or plain TCP where the system can't; made by `open_socket`."""
     with contextlib.suppress(OSError):
-        return socket.socket(address.family, address.socktype, _IPPROTO_MPTCP)
-    return socket.socket(address.family, address.socktype, address.protocol)
+        return open_socket(address._replace(protocol=_IPPROTO_MPTCP))
+    return open_socket(address)
 
 
 def _socket_setter(ip_tos: int | None, priority: int | None) -> Callable[[int, int], int]:
