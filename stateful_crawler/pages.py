@@ -154,6 +154,11 @@ class Pages:
     def _wrong_with(self, output: str) -> tuple[str, str] | None:
         """Why a page can't be saved there, and what to do instead."""
         parts = output.split("/")
+        if parts[0] == "html" and any(part.startswith(".") and part.strip(".") for part in parts):
+            return (
+                f'output "{printable(output)}" has a name that begins with a dot',
+                "such names are invisible: leave it out",
+            )
         if parts[0] != "html" or len(parts) < 2 or any(not part or part.startswith(".") for part in parts):
             return f'output "{printable(output)}" lies outside html/', "write html/NAME.html"
         if any(len(os.fsencode(part)) > MAX_STEM_BYTES for part in parts) or len(output) > MAX_OUTPUT_LENGTH:

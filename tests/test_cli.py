@@ -546,3 +546,9 @@ def test_the_summary_is_short_and_true_whatever_happens(project: Project, serve:
     (project.workdir / "success" / "twin.conf").unlink()
     assert_in_one_state(project)
     assert parsed(project) >= {"1", "back", "empty"}
+
+
+@pytest.mark.parametrize("option", ["-q", "--verbose", "-w"])
+def test_an_option_of_sc_itself_is_told_to_go_before_the_command(project: Project, option: str) -> None:
+    said = sc(project, "status", option, check=2).stderr
+    assert f"sc {option} status" in said

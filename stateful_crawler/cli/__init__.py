@@ -149,6 +149,7 @@ def main() -> None:
     except click.ClickException as error:
         error.show()
         _say_if_from_file(error)
+        _say_where_it_goes(error)
         code = EXIT_USAGE
     except (click.Abort, KeyboardInterrupt):
         code = 130
@@ -159,6 +160,15 @@ def main() -> None:
     except Exception as error:  # noqa: BLE001 - the last stop: without it a fault of ours shows as a traceback
         code = _tell_internal(error, debug)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _say_where_it_goes(error: click.ClickException) -> None:
+    """An option of `sc` itself that was given to a command: `sc crawl -q`."""
+    if not isinstance(error, click.NoSuchOption) or error.ctx is None or error.ctx.parent is None:
+        return
+    own = {spelling for parameter in sc.params for spelling in parameter.opts}
+    if error.option_name in own and error.ctx.info_name:
+        click.echo(f"It goes before the command: sc {error.option_name} {error.ctx.info_name}", err=True)
 
 
 def _say_if_from_file(error: click.ClickException) -> None:

@@ -42,13 +42,18 @@ def status(project: Project, as_json: bool) -> None:
     _show_failing(facts["failing"])
 
 
+def _blame(task: dict[str, Any]) -> str:
+    if task["page"]:
+        return "its page is saved, so look at the parser"
+    return "no page, so look at the " + ("task file" if task["reason"] in ("config", "io", "tls") else "address")
+
+
 def _show_failing(failing: list[dict[str, Any]]) -> None:
     if not failing:
         return
     click.echo(f"failed in {FAILING_RUNS} runs or more:")
     for task in failing[:SHOWN]:
-        blame = "its page is saved, so look at the parser" if task["page"] else "no page, so look at the address"
-        click.echo(f"  {printable(task['name'])}: {task['times']} times, {task['reason']}; {blame}")
+        click.echo(f"  {printable(task['name'])}: {task['times']} times, {task['reason']}; {_blame(task)}")
     if len(failing) > SHOWN:
         click.echo(f"  and {len(failing) - SHOWN} more (--json lists all)")
 
