@@ -614,7 +614,7 @@ def test_a_followed_link_inherits_options_but_no_body_and_no_secret_for_others(p
                 yield page.follow("/derived")
         """,
     )
-    sc(project, "crawl")
+    sc(project, "crawl", "--allow-private", "127.0.0.0/8,::1")  # another host of this machine
     after = texts(project, "success")
     kept = ['user-agent = "me/1"', 'referer = "http://ref.example/"', "compressed", 'max-time = "9"']
     secret = ['header = "Authorization: Bearer secret"', 'header = "cookie: c=secret"', 'cookie = "d=secret"']
