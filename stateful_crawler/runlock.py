@@ -59,7 +59,7 @@ def _read(root: str) -> Running | None:
     try:
         run = json.loads(files.read_regular(_run_json(root), 1 << 20))
         return Running(int(run["pid"]), str(run["host"]), str(run["started"]), str(run.get("born", "")))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
 
 

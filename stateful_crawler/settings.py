@@ -39,7 +39,7 @@ def read_settings(folder: str) -> dict[str, Any]:
     try:
         text = data.decode("utf-8-sig")
         found = tomllib.loads(text)
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # also of a number of 5000 digits, of brackets a thousand deep
         line = re.search(r"at line (\d+)", str(error))
         raise SettingsError(path, int(line[1]) if line else None, f"is not TOML: {error}") from None
     return {key: _checked(key, value, folder, path, text) for key, value in found.items()}
