@@ -208,7 +208,7 @@ _TEXTS = {
     "proxy-user": pycurl.PROXYUSERPWD,
     "service-name": pycurl.SERVICE_NAME,
     "sigalgs": pycurl.SSL_SIGNATURE_ALGORITHMS,
-    "socks5-gssapi-service": pycurl.SOCKS5_GSSAPI_SERVICE,
+    "socks5-gssapi-service": pycurl.PROXY_SERVICE_NAME,
     "tls13-ciphers": pycurl.TLS13_CIPHERS,
 }
 
