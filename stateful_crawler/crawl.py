@@ -211,7 +211,7 @@ def _requeue_failed(workdir: Workdir, name: str, only: str | None, now: bool, ta
     except OSError:
         return
     facts = record.facts if record else {}
-    stage = "parse" if facts.get("reason") in PARSE_REASONS else "fetch"
+    stage = "parse" if str(facts.get("reason")) in PARSE_REASONS else "fetch"
     if only is not None and stage != only:
         return
     if not now and str(facts.get("not_before", "")) > utc_now():

@@ -106,7 +106,7 @@ class Pages:
             return outcome._replace(ok=False, reason="http", detail=f"{detail}; {hint}")
         facts = dict(outcome.facts)
         fresh = {name.lower() for name, _ in facts.get("headers", []) if not name.lower().startswith("content-")}
-        old = [tuple(pair) for pair in before.facts.get("headers", []) if str(pair[0]).lower() not in fresh]
+        old = [pair for pair in before.headers if pair[0].lower() not in fresh]
         new = [pair for pair in facts.get("headers", []) if pair[0].lower() in fresh]
         facts |= {
             "status": before.facts.get("status", 200),

@@ -40,6 +40,19 @@ class Record:
         """Whether the step that this record tells of went well."""
         return self.facts.get("ok") is True
 
+    @property
+    def headers(self) -> list[tuple[str, str]]:
+        """The headers of the answer; what is no pair, because a hand was there, is passed over."""
+        pairs = self.facts.get("headers")
+        pairs = pairs if isinstance(pairs, list) else []
+        return [(str(pair[0]), str(pair[1])) for pair in pairs if isinstance(pair, list) and len(pair) == 2]
+
+    @property
+    def status(self) -> int:
+        """The status of the answer; 200 where it does not say."""
+        status = self.facts.get("status")
+        return status if isinstance(status, int) and status else 200
+
     def line(self) -> bytes:
         """The record as one line of a task file, at most 64 KiB: old curls refuse a file with a line over 100 kB."""
         return b"# sc: %b\n" % _fit(self.facts)

@@ -171,9 +171,9 @@ _RULES = (
 
 
 def _redact_value(key: str, value: Any) -> Any:
-    if key == "options" and isinstance(value, list):
+    if key == "options" and _are_pairs(value):
         return redact_options(value)
-    if key == "headers" and isinstance(value, list | tuple):
+    if key == "headers" and _are_pairs(value):
         return [[name, _hide_field(str(name), str(content))] for name, content in value]
     if value and isinstance(value, str | int | float) and not isinstance(value, bool) and is_secret_name(key):
         return HIDDEN
@@ -184,6 +184,13 @@ def _redact_value(key: str, value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_redact_value("", part) for part in value]
     return value
+
+
+def _are_pairs(value: Any) -> bool:
+    """Whether it is a list of names with their values: under the same key a `meta` may hold anything."""
+    return isinstance(value, list | tuple) and all(
+        isinstance(pair, list | tuple) and len(pair) == 2 and isinstance(pair[0], str) for pair in value
+    )
 
 
 def redact_options(pairs: list[Any]) -> list[list[Any]]:

@@ -22,7 +22,7 @@ from stateful_crawler import files, plugins
 from stateful_crawler.errors import PluginError, TaskFileError
 from stateful_crawler.page import Page
 from stateful_crawler.pages import Pages
-from stateful_crawler.record import Outcome
+from stateful_crawler.record import Outcome, Record
 from stateful_crawler.task import NO_CONTENT, Task
 from stateful_crawler.workdir import Workdir
 
@@ -115,16 +115,14 @@ def _both_ends(trace: str) -> str:
 
 def _page(task: Task, body: bytes) -> Page | None:
     """The page for the parser; None where the answer has no content by its status or method."""
-    fetched = task.last("fetch")
-    facts: Mapping[str, Any] = fetched.facts if fetched else {}
-    if facts.get("status") in NO_CONTENT or task.method == "HEAD":
+    fetched = task.last("fetch") or Record({})
+    if fetched.status in NO_CONTENT or task.method == "HEAD":
         return None
-    headers = [(str(name), str(value)) for name, value in facts.get("headers", ())]
     return Page(
         body,
-        url=str(facts.get("url") or task.url),
-        status=int(facts.get("status") or 200),
-        headers=headers,
+        url=str(fetched.facts.get("url") or task.url),
+        status=fetched.status,
+        headers=fetched.headers,
         name=task.name,
         meta=task.meta,
         follow=lambda url, given: plugins.follow(task, url, given),
