@@ -3,8 +3,8 @@
     python tests/syscall_tracer.py --root DIR --out CALLS [--kill before|after --at LABEL --nth K] COMMAND...
 
 The kernel itself tells (ptrace and a seccomp filter, Linux only), so what the command is written in and which library
-makes the call doesn't matter. CALLS gets one line a call, before it is made: what it does, and to which paths below DIR.
-With --kill, all processes get SIGKILL right before, or right after, the K-th call of that line; `--whom first` kills the
+makes the call does not matter. CALLS gets a line for each call before it is made: what it does, to which paths of DIR.
+With --kill, all processes get SIGKILL right before, or right after, the K-th call of that line; --whom first kills the
 command alone and leaves what it started to find out by itself.
 """
 
