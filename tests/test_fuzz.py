@@ -404,7 +404,8 @@ WORDS = st.one_of(
 )
 FIELD_NAMES = [
     *b"""Set-Cookie Content-Type Content-Encoding Content-Length Transfer-Encoding Location Retry-After
-    Content-Disposition ETag Last-Modified Link WWW-Authenticate Alt-Svc Strict-Transport-Security X-\xff HTTP/1.1""".split(),
+    Content-Disposition ETag Last-Modified Link WWW-Authenticate Alt-Svc
+    Strict-Transport-Security X-\xff HTTP/1.1""".split(),
     b"",
     b" ",
 ]
