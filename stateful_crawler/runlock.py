@@ -68,19 +68,29 @@ def _born(pid: int) -> str:
 
     Without it another process that got a dead run's number would pass for that run.
     """
-    try:
-        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
-            return file.read().rpartition(")")[2].split()[19]
-    except (OSError, IndexError):
-        return ""
+    fields = _stat(pid)
+    return fields[19] if len(fields) > 19 else ""
 
 
 def alive(pid: int) -> bool:
-    """Whether a process of this number runs on this machine."""
+    """Whether a process of this number runs on this machine.
+
+    One that is dead and that its parent has not yet asked for (a zombie; in a container without an init it stays one)
+    does not run any more.
+    """
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
     except (PermissionError, OverflowError):
         return True
-    return True
+    return _stat(pid)[:1] not in (["Z"], ["X"])
+
+
+def _stat(pid: int) -> list[str]:
+    """What the kernel tells of a process, from its state on (proc(5)); empty where the system does not tell."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()
+    except OSError:
+        return []
