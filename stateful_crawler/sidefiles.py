@@ -18,6 +18,7 @@ from stateful_crawler.record import Beside
 MAX_JAR_BYTES = 16 * 1024 * 1024
 
 
+_ASIDE = ".part"
 _NAMING = frozenset({"cookie-jar", "dump-header", "etag-compare", "etag-save", "hsts"})
 
 
@@ -53,6 +54,13 @@ class SideFiles:
         if beside.etag is not None:
             self._replace(*beside.etag, name)
 
+    def sweep(self) -> None:
+        """Remove what dead runs left aside under var/; what they left under html/, the workdir's own sweep removes."""
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(f"{self._root}/var") as entries:
+            for entry in entries:
+                if entry.name.startswith("..") and entry.name.endswith(_ASIDE):
+                    files.remove(entry.path)
+
     def _keep_headers(self, path: str, lines: bytes, name: str) -> None:
         there = self._read(path, name)
         if there and not there.startswith(b"HTTP/"):  # a page, most likely of another task
@@ -73,11 +81,11 @@ class SideFiles:
 
     def _replace(self, path: str, content: bytes, name: str) -> None:
         full = self._inside(path, name)
-        folder, file = os.path.split(full)
-        aside = os.path.join(folder, f".{file}.side.part")
+        # At the top, where a sweep finds it; and no page is written aside under two dots.
+        aside = os.path.join(self._root, path.partition("/")[0], f"..{name}{_ASIDE}")
         with files.machine_faults("can't write", full):
             with contextlib.suppress(FileExistsError):
-                os.makedirs(folder)
+                os.makedirs(os.path.dirname(full))
             files.write_aside(aside, content)
             files.publish(aside, full)
 
@@ -89,6 +97,9 @@ class SideFiles:
             full = os.path.join(full, part)
             if os.path.islink(full):
                 raise _fault(name, f"{printable(path)} leads through a symbolic link", "name a file of the workdir")
+            if os.path.ismount(full):  # no rename leads from one file system to another
+                problem = f"{printable(path)} leads into a file system of its own"
+                raise _fault(name, problem, f"{top}/ itself may be one")
         return full
 
 

@@ -58,7 +58,8 @@ class Workdir:
 
     def __init__(self, root: str) -> None:
         self.root = os.path.abspath(root)
-        self._dirs = {name: os.path.join(self.root, name) + os.sep for name in (*STATES, *OUTPUTS)}
+        folders = (*STATES, *OUTPUTS, runlock.FOLDER)
+        self._dirs = {name: os.path.join(self.root, name) + os.sep for name in folders}
 
     # ── opening ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -66,7 +67,7 @@ class Workdir:
         """Make what is missing and see that every state can be written, before the first request is made."""
         if not create and not os.path.isdir(self.root):
             raise UsageError(f"there is no workdir {printable(self.root)}; `sc init` makes one, `-w DIR` names another")
-        for path in (*self._dirs.values(), os.path.join(self.root, runlock.FOLDER)):
+        for path in self._dirs.values():
             try:
                 os.makedirs(path, exist_ok=True)
             except OSError as error:
@@ -282,11 +283,12 @@ class Workdir:
             for entry in self._scan(folder):
                 if entry.name.startswith(".") and entry.name.endswith(ASIDE):
                     files.remove(entry.path)
-        for entry in self._scan("origin"):
-            aside = entry.name.startswith(".") and entry.name.endswith(ASIDE)
-            pid = entry.name.removesuffix(ASIDE).rpartition(".")[2]
-            if aside and pid.isdecimal() and not runlock.alive(int(pid)):
-                files.remove(entry.path)
+        for folder in ("origin", runlock.FOLDER):
+            for entry in self._scan(folder):
+                aside = entry.name.startswith(".") and entry.name.endswith(ASIDE)
+                pid = entry.name.removesuffix(ASIDE).rpartition(".")[2]
+                if aside and pid.isdecimal() and not runlock.alive(int(pid)):
+                    files.remove(entry.path)
 
 
 def read_last_record(path: str) -> Record | None:
