@@ -17,8 +17,9 @@ from stateful_crawler.frontier import Frontier, natural_key
 from stateful_crawler.pages import Pages
 from stateful_crawler.plugins import Plugin
 from stateful_crawler.reasons import PARSE_REASONS
-from stateful_crawler.record import Outcome, utc_now
+from stateful_crawler.record import Beside, Outcome, utc_now
 from stateful_crawler.run import Choose, run
+from stateful_crawler.sidefiles import SideFiles
 from stateful_crawler.task import Task
 from stateful_crawler.workdir import Claim, State, Workdir, read_last_record
 
@@ -108,11 +109,12 @@ def _take_back(workdir: Workdir) -> Tally:
 
     A request that changes things may have reached the server: it is not sent again without being asked.
     """
-    tally, pages = Tally(), Pages(workdir)
+    tally, pages, side_files = Tally(), Pages(workdir), SideFiles(workdir.root)
     for claim in workdir.left_behind():
         task = claim.task
         if task is not None:
             pages.undo_unrecorded(task)
+            _finish_saving(pages, side_files, task)
         doubtful = task is not None and task.changes_things and not pages.has(task)
         detail = "the run ended while this request was under way; whether it was carried out is not known"
         if doubtful:
@@ -128,7 +130,20 @@ def _take_back(workdir: Workdir) -> Tally:
             tally.reasons["unknown-outcome"] += 1
             tally.newly_failed.append((claim.name, "unknown-outcome", detail))
     workdir.sweep()
+    side_files.sweep()
     return tally
+
+
+def _finish_saving(pages: Pages, side_files: SideFiles, task: Task) -> None:
+    """Do what comes after the record of a saved page, and what the end of the dead run may have come before."""
+    fetched = task.last("fetch")
+    if fetched is None or fetched.ok:
+        pages.forget_error(task.name)  # of a failure that was not recorded, or that is over
+    path = dict(task.options).get("etag-save")
+    tag = next((value for name, value in fetched.headers if name.lower() == "etag"), "") if fetched else ""
+    if path and tag and pages.has(task):
+        with contextlib.suppress(TaskFileError):  # the crawl says what is wrong with it
+            side_files.keep_etag(Beside(etag=(str(path), tag.encode("utf-8", "replace") + b"\n")), task.name)
 
 
 def _from_origin(workdir: Workdir, names: frozenset[str] | None, tally: Tally) -> Choose:

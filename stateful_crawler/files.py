@@ -198,6 +198,17 @@ def same_file(one: str, other: str) -> bool:
     return (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino)
 
 
+def other_name(path: str, folder: str) -> str | None:
+    """The name that the file at `path` has in `folder` too; None for none, or where either is not there."""
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        ours = os.lstat(path)
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.inode() == ours.st_ino and entry.path != path and same_file(path, entry.path):
+                    return entry.path
+    return None
+
+
 @contextlib.contextmanager
 def only_one(path: str) -> Iterator[bool]:
     """Hold the lock file for the length of the block; yields False at once where another process holds it.

@@ -6,11 +6,13 @@ Two tasks never own the same page: `html/NAME.html` is task NAME's, any other ou
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import time
 
 from stateful_crawler import files
+from stateful_crawler.curlconfig import Option
 from stateful_crawler.errors import NameTaken, TaskFileError, printable
 from stateful_crawler.record import Outcome, Record
 from stateful_crawler.task import Task
@@ -122,9 +124,12 @@ class Pages:
 
     def undo_unrecorded(self, task: Task) -> None:
         """Settle what a crash left between publishing a page by a link and writing its record."""
-        aside, final = self.aside_of(task.name), self.path_of(task)
-        if files.same_file(aside, final) and not self._owns(task):
-            files.remove(final)
+        aside = self.aside_of(task.name)
+        if Option("remote-header-name", True) in task.options:  # only its record tells how the server named the page
+            other = files.other_name(aside, os.path.dirname(self.path_of(task)))
+            task = dataclasses.replace(task, output=self._workdir.relative(other)) if other else task
+        if files.same_file(aside, self.path_of(task)) and not self._owns(task):
+            files.remove(self.path_of(task))
 
     def keep_error(self, name: str, outcome: Outcome) -> None:
         """Keep the body of a failed answer for `sc show`, in place of the one of the last try."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import shutil
@@ -300,6 +301,7 @@ def make_huge(path: Path) -> None:
         file.truncate(1 << 30)
 
 
+@pytest.mark.case("C069")
 @pytest.mark.parametrize("make", [make_link, make_dangling, Path.mkdir, os.mkfifo, make_huge])
 def test_what_cannot_be_opened_as_a_task_stays_where_it_is(workdir: Workdir, make: Callable[[Path], None]) -> None:
     path = Path(workdir.path("origin", "odd"))
@@ -331,6 +333,7 @@ def test_what_can_be_opened_and_not_read_is_claimed_with_its_fault(workdir: Work
     assert record is not None and record.facts["reason"] == "config"
 
 
+@pytest.mark.case("C065")
 @pytest.mark.parametrize(("size", "fits"), [(240, True), (241, False), (250, False)])
 def test_a_name_too_long_for_its_page_is_a_fault_before_any_request(workdir: Workdir, size: int, fits: bool) -> None:
     name = "é" * (size // 2) + "x" * (size % 2)  # the limit is one of bytes
@@ -841,3 +844,46 @@ def test_one_that_only_asks_is_sent_again(workdir: Workdir) -> None:
     add(workdir, "1", options=[Option("data", "a=1"), Option("get", True)])
     kill(workdir, claimed(workdir, "1")[0])
     assert _take_back(workdir).taken_back == 1
+
+
+def test_killed_after_the_server_had_named_the_page(workdir: Workdir) -> None:
+    """Which name that was no record tells: without a look for it the page would keep its own task out for ever."""
+    lines = ('output-dir = "html/files"', "remote-name", "remote-header-name")
+    put(workdir, "1", *lines, url="http://127.0.0.1:9/a")
+    claim, task = claimed(workdir, "1")
+    pages, outcome = Pages(workdir), fetched(b"<p>old</p>")
+    named = dataclasses.replace(task, output="html/files/given.html")
+    pages.publish(named, outcome)
+    kill(workdir, claim)
+    assert _take_back(workdir).taken_back == 1
+    assert os.listdir(workdir.path("html", "files", "")) == [] == hidden(workdir.root)
+    _, task = claimed(workdir, "1")
+    pages.publish(named, fetched(b"<p>new</p>"))
+    assert Path(pages.path_of(named)).read_bytes() == b"<p>new</p>"
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_killed_between_the_record_and_what_comes_after_it(workdir: Workdir, recorded: bool) -> None:
+    """The ETag is written, and the body of a failed answer goes; not so before the record."""
+    put(workdir, "1", 'etag-save = "var/tag"')
+    claim, task = claimed(workdir, "1")
+    pages, outcome = Pages(workdir), fetched(headers=[["ETag", '"v1"']])
+    pages.keep_error("1", Outcome("fetch", False, "http", "503", body=b"sorry"))
+    pages.publish(task, outcome)
+    if recorded:
+        workdir.record(claim, outcome.record(saved=task.page_output))
+    kill(workdir, claim)
+    _take_back(workdir)
+    assert not os.path.exists(pages.error_path("1"))
+    assert Path(workdir.root, "var", "tag").exists() == recorded
+
+
+def test_what_a_dead_run_left_aside_in_other_folders_is_swept(workdir: Workdir) -> None:
+    dead = subprocess.Popen(["true"])  # not waited for until the end: as long as that, a zombie of this number is there
+    os.waitid(os.P_PID, dead.pid, os.WEXITED | os.WNOWAIT)
+    for path in (f".sc/.run.json.{dead.pid}.part", "var/..1.part", "html/..1.part", f"origin/.1.{dead.pid}.part"):
+        Path(workdir.root, path).parent.mkdir(exist_ok=True)
+        Path(workdir.root, path).touch()
+    _take_back(workdir)
+    assert not list(Path(workdir.root).rglob("*.part"))
+    dead.wait()
