@@ -254,7 +254,8 @@ class Scenario:
             assert page in now.files, f"{name} without its page"
             assert f"parsed/{name}.jsonl" in now.files, f"{name} without its items"
             assert set(LEADS_TO.get(name, ())) <= set(states), f"{name} without the tasks that it leads to"
-        if all((project.workdir / state).is_dir() for state in STATES):  # else `sc fsck` would make them first
+        folders = (project.workdir / folder for folder in (*STATES, "html", "parsed"))
+        if all(folder.is_dir() for folder in folders):  # `sc fsck` itself would make them first
             damage = [found for found in fsck.check(Workdir(str(project.workdir))) if found.is_damage]
             assert not damage, damage
 

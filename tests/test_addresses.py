@@ -154,6 +154,7 @@ def test_a_range_of_local_ports(project: Project, site: Nginx) -> None:
     assert all(first <= port < first + 100 for port in ports), (first, ports)
 
 
+@pytest.mark.case("C021")
 @pytest.mark.skipif(not has_ipv6(), reason="no ::1 on this machine")
 def test_ipv4_or_ipv6(project: Project, serve: Serve) -> None:
     six = serve({"*": ok("six")}, host="::1")

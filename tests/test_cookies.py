@@ -77,6 +77,7 @@ def put_jar(project: Project, text: str) -> Path:
 # ── what is not shared ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.case("C061")
 @pytest.mark.parametrize("connections", ["1", "20"])
 @pytest.mark.parametrize("engine", [(), ('cookie = ""',), ('cookie = "none.txt"',)], ids=["none", "engine", "file"])
 def test_a_cookie_does_not_go_to_another_task(

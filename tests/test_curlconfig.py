@@ -147,6 +147,7 @@ def config_of(case: dict[str, Any]) -> str:
     return str(case["config"]).replace("FILL", "x" * case.get("fill", 0))
 
 
+@pytest.mark.case("C049", "C051")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
 def test_grammar(case: dict[str, Any]) -> None:
     text = config_of(case)
@@ -234,6 +235,7 @@ def test_no_line_end_gets_into_a_value_of_the_request_head(name: str, escape: st
     assert "a line end" in str(fault(f'{url}{name} = "X: a{escape}Y: b"\n'))
 
 
+@pytest.mark.case("C047")
 def test_a_last_line_of_any_length_needs_no_line_end() -> None:
     for length in (127, 128, 254, 255, 381, 508, 4096, 102400):
         line = f'data = "{"x" * (length - 9)}"'

@@ -133,12 +133,14 @@ TRUNCATED = {
 }
 
 
+@pytest.mark.case("C001")
 def test_an_answer_that_ends_early_is_no_page(project: Project, serve: Serve) -> None:
     server = crawl_faults(project, serve, TRUNCATED)
     assert "18" in said(project, "length")
     assert_only_failures_repeat(project, server)
 
 
+@pytest.mark.case("C001")
 def test_a_page_cut_the_first_time_is_whole_after_a_retry(project: Project, serve: Serve) -> None:
     whole = b"x" * 100
     server = serve(
@@ -192,6 +194,7 @@ NOT_HTTP = {
 }
 
 
+@pytest.mark.case("C011")
 def test_what_is_not_http_is_called_so(project: Project, serve: Serve) -> None:
     """And asked once: the same answer would come again."""
     server = crawl_faults(project, serve, NOT_HTTP)
@@ -224,6 +227,7 @@ UNUSUAL = {
 }
 
 
+@pytest.mark.case("C011")
 def test_unusual_but_right_answers_are_pages(project: Project, serve: Serve) -> None:
     server = crawl_faults(project, serve, UNUSUAL)
     assert {project.last(name)["status"] for name in UNUSUAL} == {200, 204, 205, 206}
@@ -239,6 +243,7 @@ def test_folded_and_foreign_headers_are_kept_as_text(project: Project, serve: Se
     assert headers == [["X-A", "one two"], ["X-B", "café"], ["X-C", "café"], ["X-D", ""], ["x-a", "2"]]
 
 
+@pytest.mark.case("C007")
 def test_bodies_where_none_may_be_do_not_reach_the_next_page(project: Project, serve: Serve) -> None:
     """RFC 9112 section 6.3: 204, 304 and answers to HEAD end at the blank line, whatever Content-Length they claim."""
     two = Fault(ok("<p>two</p>"), page=b"<p>two</p>")
@@ -260,6 +265,7 @@ def test_bodies_where_none_may_be_do_not_reach_the_next_page(project: Project, s
     assert project.last("01-no-content")["status"] == 204
 
 
+@pytest.mark.case("C009")
 def test_an_empty_page_is_counted_and_can_be_asked_for_again(project: Project, serve: Serve) -> None:
     server = serve({"/a": [ok(b""), ok("<p>full</p>")], "/b": ok("<p>b</p>"), "/h": ok(b"")})
     for name in "ab":
@@ -283,6 +289,7 @@ HELLO = {  # "hello" in every coding that a curl may know; brotli and zstd by ha
 }
 
 
+@pytest.mark.case("C005")
 def test_content_codings_are_undone_if_asked_for_and_left_alone_if_not(project: Project, serve: Serve) -> None:
     def coded(request: Request) -> Answer:
         coding = request.path.rpartition("/")[2]
@@ -320,6 +327,7 @@ UNDECODABLE = {
 }
 
 
+@pytest.mark.case("C003")
 def test_a_body_that_cannot_be_decoded_is_the_servers_fault(project: Project, serve: Serve) -> None:
     """Junk after the stream comes as a write error from libcurl: no word of a disk, and the run goes on."""
     crawl_faults(project, serve, UNDECODABLE, lines=("compressed",))
@@ -385,12 +393,14 @@ HUGE_HEADERS = {
 }
 
 
+@pytest.mark.case("C013")
 def test_headers_without_measure_end_that_task_only(project: Project, serve: Serve) -> None:
     crawl_faults(project, serve, HUGE_HEADERS)
     for name in HUGE_HEADERS:
         assert "memory" not in said(project, name)
 
 
+@pytest.mark.case("C015")
 def test_a_body_may_be_as_large_as_max_size_and_no_larger(project: Project, serve: Serve) -> None:
     size = 2_000_000
     body = b"a" * size
@@ -413,6 +423,7 @@ def test_a_body_may_be_as_large_as_max_size_and_no_larger(project: Project, serv
     assert "--max-size" in said(project, "over-chunked")
 
 
+@pytest.mark.case("C013", "C015")
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read from /proc")
 def test_memory_stays_flat_whatever_servers_send(tmp_path: Path, serve: Serve) -> None:
     """A gzip bomb and headers without end, against a crawl of ordinary pages: less than 20 MB more."""
@@ -431,6 +442,7 @@ def test_memory_stays_flat_whatever_servers_send(tmp_path: Path, serve: Serve) -
     assert after.reason("h") == "too-large"
 
 
+@pytest.mark.case("C017")
 def test_silent_servers_in_every_slot_do_not_stop_the_others(project: Project, serve: Serve) -> None:
     """And while all slots wait, nothing spins."""
     server = serve({"/silent": (SILENCE,), "*": ok("hello")})
@@ -498,6 +510,7 @@ def full_backlog() -> Iterator[int]:
             client.close()
 
 
+@pytest.mark.case("C017")
 def test_a_task_that_names_no_limit_has_the_documented_ones() -> None:
     settings = setup._base_settings(1)
     assert settings[pycurl.TIMEOUT_MS] == 60_000
@@ -507,6 +520,7 @@ def test_a_task_that_names_no_limit_has_the_documented_ones() -> None:
 # ── connections ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.case("C019")
 def test_a_connection_that_the_server_closed_while_idle_is_no_failure(project: Project, serve: Serve) -> None:
     """Each page asked once: the one server hangs up after each page, the other answers when that has happened."""
     hung_up = threading.Event()
@@ -532,6 +546,7 @@ def test_a_connection_that_the_server_closed_while_idle_is_no_failure(project: P
     assert (brief.count(), slow.count()) == (12, 11)
 
 
+@pytest.mark.case("C019")
 def test_a_connection_closed_on_the_second_request_is_made_anew(project: Project, serve: Serve) -> None:
     """libcurl asks once more where a reused connection gave no byte; a POST gets a new one, and so comes just once."""
 
@@ -550,6 +565,7 @@ def test_a_connection_closed_on_the_second_request_is_made_anew(project: Project
     assert server.count("/post-never") == 1
 
 
+@pytest.mark.case("C021")
 @pytest.mark.skipif(not has_ipv6(), reason="no ::1 on this machine")
 def test_ipv6_literals_and_localhost_by_either_family(project: Project, serve: Serve) -> None:
     six, four = serve({"*": ok("six")}, host="::1"), serve({"*": ok("four")})
@@ -586,6 +602,7 @@ def secure(serve: Serve, authority: trustme.CA, project: Project) -> FaultServer
     return serve({"*": ok("secret")}, tls=tls(authority, "localhost"))
 
 
+@pytest.mark.case("C023")
 def test_certificates_are_checked_task_by_task(
     project: Project, serve: Serve, secure: FaultServer, authority: trustme.CA
 ) -> None:
@@ -612,6 +629,7 @@ def test_certificates_are_checked_task_by_task(
     assert (secure.count(), expired.count()) == (2, 0)  # no request went over a connection that was not trusted
 
 
+@pytest.mark.case("C023")
 @pytest.mark.parametrize("variable", ["CURL_CA_BUNDLE", "SSL_CERT_FILE"])
 def test_the_ca_file_of_the_environment_is_used_as_curl_does(
     project: Project, secure: FaultServer, variable: str
@@ -665,6 +683,7 @@ def raw_server(*, reset: bool) -> Iterator[int]:
             thread.join()
 
 
+@pytest.mark.case("C025")
 def test_names_that_do_not_resolve_and_ports_where_nobody_is(project: Project, serve: Serve) -> None:
     """A label of over 63 bytes can't be asked for, so that no name server outside this machine is."""
     server = serve({"/late": ok("here")})
@@ -721,6 +740,7 @@ WAYS = {  # Location -> the target that must be asked for
 }
 
 
+@pytest.mark.case("C027")
 def test_locations_are_followed_as_browsers_and_curl_do(project: Project, serve: Serve) -> None:
     """Directly, and after another redirect, when the way must be worked out for the record."""
     server = serve({f"/way/{name}": redirect(location) for name, (location, _) in WAYS.items()})
@@ -745,6 +765,7 @@ def test_locations_are_followed_as_browsers_and_curl_do(project: Project, serve:
     ]
 
 
+@pytest.mark.case("C029")
 def test_redirects_lead_to_http_and_nowhere_else(project: Project, serve: Serve) -> None:
     elsewhere = serve()
     port = elsewhere.port
@@ -777,6 +798,7 @@ def test_redirects_lead_to_http_and_nowhere_else(project: Project, serve: Serve)
     assert not [path for path in project.folder.rglob("*") if path.is_file() and secret in path.read_bytes()]
 
 
+@pytest.mark.case("C029")
 @pytest.mark.parametrize("scheme", ["file:///etc/passwd", "ftp://127.0.0.1:{port}/", "gopher://127.0.0.1:{port}/"])
 def test_a_task_may_name_http_and_https_only(project: Project, serve: Serve, scheme: str) -> None:
     server = serve()
@@ -787,6 +809,7 @@ def test_a_task_may_name_http_and_https_only(project: Project, serve: Serve, sch
     assert server.connections == 0
 
 
+@pytest.mark.case("C031")
 def test_redirects_without_end_end(project: Project, serve: Serve) -> None:
     """Fifty are followed (curl's own default), and what goes beyond is not tried again."""
     server = serve({"/loop": redirect("/loop"), "/last": ok("there")})
@@ -849,6 +872,7 @@ SECRETS = {
 }
 
 
+@pytest.mark.case("C033")
 def test_secrets_do_not_follow_a_redirect_to_another_host(project: Project, serve: Serve) -> None:
     """Another port is another host; other headers go along, as with curl. `location-trusted` sends all."""
     there = serve({"*": echo})
@@ -959,6 +983,7 @@ CONFIGS = {
 }
 
 
+@pytest.mark.case("C047", "C049", "C051", "C053", "C055", "C057", "C059")
 def test_task_files_mean_what_they_mean_to_curl_or_are_refused(project: Project, serve: Serve) -> None:
     """The request on the wire for what curl and we accept; no request, and file and line, for what we refuse."""
     server = serve({"*": ok("x")})
@@ -1001,6 +1026,7 @@ LOADED = (  # one task has it all, the next must have none of it
 )
 
 
+@pytest.mark.case("C061")
 @pytest.mark.parametrize("order", ["abcd", "dbac", "bdca", "adbc"])
 def test_nothing_of_a_task_leaks_into_the_next(project: Project, serve: Serve, order: str) -> None:
     """One connection for all; each request is what the task alone would have sent."""
@@ -1037,6 +1063,7 @@ def test_the_cookies_of_an_answer_are_not_kept_in_the_folder(project: Project, s
         assert b"s3cret" not in path.read_bytes()
 
 
+@pytest.mark.case("C063")
 def test_cookies_go_where_their_domain_and_path_say(project: Project, serve: Serve) -> None:
     """RFC 6265 section 5.1.3 and 5.1.4. Names of other hosts reach the server as their proxy."""
     given = ("a=1; Domain=example.org", "b=2; Domain=.localhost", "c=3", "d=4; Domain=127.0.0.1", "e=5; Path=/other")

@@ -92,6 +92,7 @@ def test_there_are_enough_samples_of_each_form() -> None:
     assert all(any(name.startswith(form) for name in shapes) for form in forms)
 
 
+@pytest.mark.case("C055")
 @needs_curl
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
 def test_a_pasted_command_becomes_the_request_that_it_stands_for(

@@ -130,6 +130,7 @@ def contents(project: Project, folder: str) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in (project.workdir / folder).glob("[!.]*")}
 
 
+@pytest.mark.case("C077")
 @pytest.mark.parametrize("parser", [False, True], ids=["fetch-only", "with-parser"])
 def test_twenty_kills_leave_no_trace(tmp_path: Path, site: Site, parser: bool) -> None:
     words = ["crawl", "-c", str(CONNECTIONS), *([] if parser else ["--no-parse"])]
@@ -202,6 +203,7 @@ def test_no_worker_outlives_a_killed_crawl(project: Project, site: Site, code: s
         assert_all_end(started.pid)
 
 
+@pytest.mark.case("C077")
 def test_a_kill_during_the_parse_costs_no_request(project: Project, site: Site) -> None:
     """A page that was saved and recorded is parsed by the next run, not fetched."""
     site.gate.let_through(5)

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from stateful_crawler.charset import detect_encoding
 from stateful_crawler.page import Headers, Page
+from stateful_crawler.urls import clean_url
 
 URL = "http://site.example/c/p.html?old=1"
 
@@ -68,6 +69,7 @@ ENCODINGS = [
 ]
 
 
+@pytest.mark.case("C037")
 @pytest.mark.parametrize(("label", "codec", "text"), ENCODINGS, ids=[row[0] for row in ENCODINGS])
 def test_each_encoding_is_read_by_its_label_in_header_meta_and_declaration(label: str, codec: str, text: str) -> None:
     body = f"<p>{text}</p>"
@@ -101,6 +103,7 @@ def test_a_plain_page_that_calls_itself_utf_16_is_not_read_as_that(declared: str
     assert found.encoding == "utf-8"
 
 
+@pytest.mark.case("C035")
 @pytest.mark.parametrize(
     ("mark", "codec"),
     [
@@ -125,6 +128,7 @@ def test_two_marks_as_joined_files_have_them_are_no_text_either() -> None:
     assert page("\ufeff\ufeff<p>x</p>").text == "<p>x</p>"
 
 
+@pytest.mark.case("C037")
 @pytest.mark.parametrize(
     "body",
     [
@@ -143,6 +147,7 @@ def test_gbk_has_the_euro_sign_of_windows() -> None:
     assert page("<p>售价：".encode("gbk") + b"\x80 5</p>", html("gbk")).css("p::text").get() == "售价：€ 5"
 
 
+@pytest.mark.case("C041")
 @pytest.mark.parametrize(
     "declaration",
     [
@@ -157,6 +162,7 @@ def test_a_clumsy_meta_is_understood(declaration: str) -> None:
     assert found.css("p::text").get() == "中文"
 
 
+@pytest.mark.case("C041")
 def test_a_meta_behind_the_first_kilobytes_counts_where_the_page_is_not_utf_8() -> None:
     late = f"<!-- {'x' * 5000} --><meta charset=gbk><p>中文</p>"
     assert judged(page(late.encode("gbk"))) == ("gb18030", "meta")
@@ -173,6 +179,7 @@ GBK_PAGE = "<meta charset=gbk><p>中文</p>".encode("gbk")
 UTF_8_PAGE = "<meta charset=utf-8><p>中文</p>".encode()
 
 
+@pytest.mark.case("C039")
 @pytest.mark.parametrize("latin", ["iso-8859-1", "ISO-8859-1", "latin1", "us-ascii", "windows-1252", "cp1252"])
 @pytest.mark.parametrize(("body", "encoding"), [(GBK_PAGE, "gb18030"), (UTF_8_PAGE, "utf-8")])
 def test_a_latin_1_header_gives_way_to_a_meta(latin: str, body: bytes, encoding: str) -> None:
@@ -421,6 +428,7 @@ def test_css_xpath_and_re_ask_the_selector() -> None:
     assert found.text is found.text
 
 
+@pytest.mark.case("C043")
 def test_nothing_is_lost_behind_a_nul() -> None:
     found = page(b'<html><body><p>a\0b</p><h1>after</h1><a href="/x\0y">l</a></body></html>')
     assert found.css("p::text").get() == "ab"
@@ -435,6 +443,7 @@ def test_control_characters_lose_nothing() -> None:
     assert len(found.css("p::text").getall()) == 2
 
 
+@pytest.mark.case("C045")
 def test_nothing_is_lost_behind_eleven_megabytes_of_script() -> None:
     found = page(b"<html><body><h1>pre</h1><script>" + b"a" * 11_000_000 + b"</script><h1>tail</h1></body></html>")
     assert found.css("h1::text").getall() == ["pre", "tail"]
@@ -592,11 +601,39 @@ LINKS = [
 ]
 
 
+@pytest.mark.case("C107")
 @pytest.mark.parametrize(("href", "url"), LINKS)
 def test_a_link_leads_where_a_browser_would_go(href: str, url: str) -> None:
     expected = "http://site.example" + url if url.startswith("/") else url
     assert page(b"").urljoin(href) == expected
     assert page(b"").urljoin(expected) == expected
+
+
+ENCODED = [
+    "/a%2376",
+    "/100%25",
+    "/100%",
+    "/a%2Fb",
+    "/a%3Fb",
+    "/%7euser/%e4",
+    "/?q=a%26b%3Dc",
+    "/?q=a+b",
+    "/?q=a%20b",
+    "/a;p%3B",
+    "/a%2fb%23?c=%25&d=%2B",
+    "/%zz",
+    "/%2",
+    "/?%",
+]
+
+
+@pytest.mark.case("C103")
+@pytest.mark.parametrize("path", ENCODED)
+def test_what_is_percent_encoded_stays_so_and_means_the_same(path: str) -> None:
+    """As a link, and as a url of create.py; and once more, which changes nothing."""
+    url = "http://h.example" + path
+    assert page(b"").urljoin(url) == clean_url(url) == url
+    assert clean_url(clean_url(url + " é")) == clean_url(url + " é")
 
 
 def test_segments_without_a_name_are_kept() -> None:
@@ -688,6 +725,7 @@ def test_follow_goes_where_urljoin_points(href: str) -> None:
     assert PAGE.follow(href) == (PAGE.urljoin(href), {})
 
 
+@pytest.mark.case("C107")
 @pytest.mark.parametrize("href", ["", "  \n", "#", "#x", " #x"])
 def test_follow_refuses_what_leads_to_no_other_page(href: str) -> None:
     with pytest.raises(ValueError, match="leads to no other page") as caught:
@@ -695,6 +733,7 @@ def test_follow_refuses_what_leads_to_no_other_page(href: str) -> None:
     assert repr(href) in str(caught.value)
 
 
+@pytest.mark.case("C029", "C107")
 @pytest.mark.parametrize(
     "href", ["mailto:a@example.org", "javascript:void(0)", "tel:1", "data:,x", "ftp://h/x", "java\nscript:x"]
 )

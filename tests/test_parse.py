@@ -109,6 +109,7 @@ def line_of(project: Project, name: str, code: str) -> int:
 # ── what a parser may do ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.case("C087", "C089")
 def test_what_a_parser_raises_costs_one_task(project: Project, serve: Serve) -> None:
     summary = crawled(project, serve, {name: code for name, (code, _, _) in RAISES.items()})
     assert (summary["succeeded"], summary["errors"]) == (len(GOOD), {"parse": len(RAISES)})
@@ -128,6 +129,7 @@ def test_what_a_parser_raises_costs_one_task(project: Project, serve: Serve) -> 
     assert (curl.returncode, (project.folder / "again").read_text()) == (0, TWO), curl.stderr
 
 
+@pytest.mark.case("C089")
 def test_a_parser_that_hangs_or_dies_costs_one_task(project: Project, serve: Serve) -> None:
     faults = {name: code for name, (code, _, _) in DIES.items()} | HARMLESS
     summary = crawled(project, serve, faults, "--parse-timeout", "1")
@@ -301,6 +303,7 @@ def parser_giving(answers: dict[str, str]) -> str:
     return ITEMS_HEAD + "    async def async_parse(): return {}\n    def parse(page):\n" + cases
 
 
+@pytest.mark.case("C091")
 def test_items_are_strict_json_or_an_error_that_says_which(project: Project, serve: Serve) -> None:
     answers = {name: code for name, (code, _) in (GIVES | REFUSED).items()}
     plugin(project, parser_giving(answers))
@@ -389,6 +392,7 @@ def test_without_a_parser_a_crawl_only_fetches_and_says_so(project: Project, ser
     assert server.count() == len(GOOD) + 1
 
 
+@pytest.mark.case("C093")
 def test_a_parser_may_have_any_name_and_any_neighbour(project: Project, serve: Serve) -> None:
     """And whatever the folder holds: what is imported is the standard library's own, here and in every process."""
     server = serve({"*": ok(TWO)})
@@ -440,6 +444,7 @@ def test_what_a_parser_starts_has_the_users_own_environment(project: Project, se
 # ── healing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.case("C087")
 def test_when_the_parser_is_mended_retry_heals_all_without_a_request(project: Project, serve: Serve) -> None:
     server = serve({"*": ok(TWO)})
     faults = {"a": "sys.exit(0)", "b": "raise ValueError", "c": "yield 1", "d": "os._exit(1)"}

@@ -78,6 +78,7 @@ def held(serve: Serve) -> Iterator[tuple[FaultServer, threading.Event]]:
     event.set()
 
 
+@pytest.mark.case("C081")
 def test_a_second_crawl_is_refused_and_told_whose_the_first_is(
     project: Project, held: tuple[FaultServer, threading.Event]
 ) -> None:
@@ -118,6 +119,7 @@ def test_tasks_that_come_while_a_crawl_runs_are_done_by_it(
     assert server.count("/created") == server.count("/moved") == 1
 
 
+@pytest.mark.case("C081")
 def test_of_two_that_start_after_a_crash_one_wins(project: Project, held: tuple[FaultServer, threading.Event]) -> None:
     server, event = held
     put_many(project, server, 3)
@@ -148,6 +150,7 @@ def wait_unless_it_holds(command: subprocess.Popen[bytes], project: Project) -> 
 LOCKS = [b"", b"hello", b"-1", b"99999999999", b"\xff\x00" * 3000]
 
 
+@pytest.mark.case("C081")
 @pytest.mark.parametrize("left", [*LOCKS, None], ids=["empty", "hello", "minus-one", "huge", "binary", "dead-pid"])
 def test_a_lock_file_that_was_left_keeps_nobody_out(project: Project, serve: Serve, left: bytes | None) -> None:
     server = serve({"*": ok("x")})
@@ -178,6 +181,7 @@ def make_unreadable(path: Path) -> None:
     path.chmod(0)
 
 
+@pytest.mark.case("C081")
 @pytest.mark.parametrize("make", [make_directory, make_link, make_unreadable])
 def test_a_lock_that_cannot_be_taken_is_one_line_that_says_what_to_do(
     project: Project, serve: Serve, make: Callable[[Path], None]
@@ -230,6 +234,7 @@ def children(project: Project) -> Iterator[Callable[[], list[int]]]:
         end(pid)
 
 
+@pytest.mark.case("C083")
 @pytest.mark.parametrize("code", [pytest.param(code, id=name) for name, code in LASTING.items()])
 def test_the_lock_does_not_live_on_in_what_a_parser_started(
     project: Project, serve: Serve, code: str, children: Callable[[], list[int]]
@@ -249,6 +254,7 @@ def test_the_lock_does_not_live_on_in_what_a_parser_started(
     assert project.in_state("success") == {"1"} and server.count("/1") == 1
 
 
+@pytest.mark.case("C083")
 @pytest.mark.parametrize("code", [pytest.param(code, id=name) for name, code in LASTING.items()])
 def test_the_end_of_such_a_child_does_not_unlock(
     project: Project, serve: Serve, code: str, children: Callable[[], list[int]]
@@ -291,6 +297,7 @@ def stopping(started: Started) -> None:
         time.sleep(0.01)  # nothing else tells that a signal was taken
 
 
+@pytest.mark.case("C079")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_one_signal_lets_end_what_is_under_way_and_puts_back_the_rest(
     project: Project, serve: Serve, number: signal.Signals, code: int
@@ -319,6 +326,7 @@ def test_one_signal_lets_end_what_is_under_way_and_puts_back_the_rest(
     assert len(project.in_state("success")) == 19 and server.count() == 7 + 14
 
 
+@pytest.mark.case("C079")
 def test_one_signal_ends_a_crawl_of_silent_servers_within_its_time(project: Project, serve: Serve) -> None:
     """docker stop waits for ten seconds. A request that changes things may have been done: it is not put back."""
     server = serve({"*": ok("x"), **{f"/{number}": (SILENCE,) for number in (3, 4, 5)}})
@@ -361,6 +369,7 @@ def test_a_second_signal_leaves_at_once_and_nothing_is_lost(
     assert len(project.in_state("success")) == 20 and server.count() == 23
 
 
+@pytest.mark.case("C079")
 def test_as_the_first_process_of_a_container_it_takes_the_signal_too(project: Project, serve: Serve) -> None:
     """The kernel keeps from process 1 every signal that it has no handler for."""
     event = threading.Event()
@@ -414,6 +423,7 @@ def test_a_signal_while_a_page_is_parsed(
     assert all((project.workdir / "parsed" / f"{name}.jsonl").exists() for name in ("1", "2", "3"))
 
 
+@pytest.mark.case("C079")
 def test_a_parser_that_spins_holds_the_end_up_no_longer_than_a_silent_server(project: Project, serve: Serve) -> None:
     server = serve({"*": ok("x")})
     put_many(project, server, 3)
@@ -530,6 +540,7 @@ def test_a_disk_that_is_full_just_when_a_page_is_to_be_recorded(
     assert (project.workdir / output).read_bytes() == b"x"
 
 
+@pytest.mark.case("C073")
 @pytest.mark.parametrize("folder", ["html", "parsed", "working", "origin", "success", "error", ".sc"])
 def test_a_directory_that_may_not_be_written_is_told_before_the_first_request(
     project: Project, serve: Serve, folder: str
@@ -549,6 +560,7 @@ def test_a_directory_that_may_not_be_written_is_told_before_the_first_request(
     assert server.count() == 3
 
 
+@pytest.mark.case("C073")
 def test_a_directory_that_is_missing_and_cannot_be_made_is_told(project: Project, serve: Serve) -> None:
     server = serve({"*": ok("x")})
     put_many(project, server, 1)
@@ -559,6 +571,7 @@ def test_a_directory_that_is_missing_and_cannot_be_made_is_told(project: Project
     assert_one_line(run.stderr)
 
 
+@pytest.mark.case("C073")
 def test_a_read_only_disk_is_told_before_the_first_request(project: Project, serve: Serve) -> None:
     server = serve({"*": ok("x")})
     with small_disk(project.workdir, "1m"):
@@ -595,6 +608,7 @@ def test_a_directory_that_goes_while_the_crawl_runs(project: Project, serve: Ser
 # ── other file systems ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.case("C071")
 @pytest.mark.parametrize("state", STATES)
 def test_states_on_another_file_system_are_refused_before_the_first_request(
     project: Project, serve: Serve, state: str
@@ -609,6 +623,7 @@ def test_states_on_another_file_system_are_refused_before_the_first_request(
         assert server.count() == 0 and project.states() == {"1": "origin"}
 
 
+@pytest.mark.case("C071")
 @pytest.mark.parametrize("folder", ["html", "parsed"])
 def test_pages_and_items_may_lie_on_another_file_system(project: Project, serve: Serve, folder: str) -> None:
     server = serve({"*": ok(b"x" * 2_000_000)})
@@ -620,6 +635,7 @@ def test_pages_and_items_may_lie_on_another_file_system(project: Project, serve:
         assert all(len(project.page(name)) == 2_000_000 for name in ("1", "2", "3"))
 
 
+@pytest.mark.case("C071")
 def test_html_may_be_a_link_to_another_directory(project: Project, serve: Serve) -> None:
     server = serve({"*": ok("x")})
     (project.folder / "big").mkdir()
@@ -670,6 +686,7 @@ JUNK = {
 }
 
 
+@pytest.mark.case("C069")
 def test_junk_in_origin_is_told_of_and_harms_no_neighbour(project: Project, serve: Serve) -> None:
     server, honest = serve({"*": ok("x")}), serve()
     put_neighbours(project, honest)
@@ -733,6 +750,7 @@ def make_strangers(folder: Path, elsewhere: Path) -> None:
 VISIBLE_STRANGERS = 11
 
 
+@pytest.mark.case("C069")
 def test_what_is_not_a_task_is_left_alone_and_counted(project: Project, serve: Serve) -> None:
     honest = serve()
     put_neighbours(project, honest)
@@ -751,6 +769,7 @@ def test_what_is_not_a_task_is_left_alone_and_counted(project: Project, serve: S
     assert (project.folder / "elsewhere.conf").read_bytes() == b'url = "http://127.0.0.1:9/"\n'
 
 
+@pytest.mark.case("C069")
 @pytest.mark.parametrize("mode", [0o000, 0o200, 0o400], ids=["none", "write-only", "read-only"])
 def test_a_task_that_may_not_be_opened_stays_and_is_told(project: Project, serve: Serve, mode: int) -> None:
     honest = serve()
@@ -780,6 +799,7 @@ def test_a_task_left_in_working_that_may_not_be_opened_goes_back_and_is_told(pro
     assert_neighbours_well(project)
 
 
+@pytest.mark.case("C067")
 def test_names_that_are_not_utf8_are_crawled_shown_and_retried(project: Project, serve: Serve) -> None:
     server = serve({"*": ok("x"), "/bad": [status(404), ok("x")]})
     origin = os.fsencode(project.workdir) + b"/origin/"
@@ -798,6 +818,7 @@ def test_names_that_are_not_utf8_are_crawled_shown_and_retried(project: Project,
     assert os.path.exists(os.fsencode(project.workdir) + b"/html/caf\xe9.html")
 
 
+@pytest.mark.case("C065")
 @pytest.mark.parametrize("name", ["x" * 200, "x" * 240, "é" * 120, "\u9875" * 80], ids=["200", "240", "e-acute", "cjk"])
 def test_long_names_go_all_the_way(project: Project, serve: Serve, name: str) -> None:
     server = serve({"*": [status(503, "sorry"), ok("x")]})
@@ -828,6 +849,7 @@ def jump(request: pytest.FixtureRequest, project: Project) -> Path:
     return file
 
 
+@pytest.mark.case("C085")
 def test_a_clock_that_jumps_changes_no_wait(project: Project, serve: Serve, jump: Path) -> None:
     """Neither the wait before the next try nor the time that a transfer may take."""
 
@@ -847,6 +869,7 @@ def test_a_clock_that_jumps_changes_no_wait(project: Project, serve: Serve, jump
     assert jump.exists()
 
 
+@pytest.mark.case("C085")
 def test_a_clock_that_jumps_ends_no_parse(project: Project, serve: Serve, jump: Path) -> None:
     server = serve({"*": ok("x")})
     put_many(project, server, 3)

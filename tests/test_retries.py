@@ -36,6 +36,7 @@ def failed(reason: Reason, **facts: object) -> Outcome:
     return Outcome("fetch", False, reason, facts=facts)
 
 
+@pytest.mark.case("C025")
 @pytest.mark.parametrize("reason", [reason for reason in REASONS if reason != "http"])
 def test_which_reasons_pass(reason: Reason) -> None:
     assert retries.is_transient(failed(reason), changes_things=False) == (reason in PASSING)
@@ -98,6 +99,7 @@ def anywhere(request: pytest.FixtureRequest) -> Iterator[None]:
     time.tzset()
 
 
+@pytest.mark.case("C095")
 @pytest.mark.usefixtures("anywhere")
 @pytest.mark.parametrize("form", DATES)
 def test_retry_after_as_a_date_in_each_of_its_forms(form: str) -> None:
@@ -105,6 +107,7 @@ def test_retry_after_as_a_date_in_each_of_its_forms(form: str) -> None:
     assert retry_after([("retry-after", DATES[form](in_seconds(-100)))], 429) == 0
 
 
+@pytest.mark.case("C095")
 @pytest.mark.parametrize(
     ("value", "seconds"),
     [("0", 0), ("2", 2), (" 2 ", 2), ("007", 7), ("99999999", 99_999_999), ("1.5", 1.5)]
@@ -209,6 +212,7 @@ def test_a_task_that_waits_holds_no_connection(project: Project, serve: Serve) -
 JUNK = ("-5", "120junk", "abc", "", "Thu, 01 Jan 1970 00:00:00 GMT", "Thu Jan  1 00:00:00 1970")
 
 
+@pytest.mark.case("C095")
 def test_a_server_that_says_when_to_come_back_is_believed(project: Project, serve: Serve) -> None:
     """Seconds and dates are waited for; junk and the past mean the usual back-off. Run far from UTC."""
     due: dict[str, float] = {}
@@ -245,6 +249,7 @@ def test_a_server_that_says_when_to_come_back_is_believed(project: Project, serv
         assert project.records(f"junk-{number}", "fetch")[0]["retry_in_s"] <= 0.7
 
 
+@pytest.mark.case("C095")
 def test_a_long_wait_is_left_to_a_later_run(project: Project, serve: Serve) -> None:
     """Over five minutes no slot and no run waits: error/, with the moment; `sc retry` honours it unless --now."""
     far = email.utils.format_datetime(in_seconds(4000), usegmt=True)
@@ -266,6 +271,7 @@ def test_a_long_wait_is_left_to_a_later_run(project: Project, serve: Serve) -> N
     assert project.in_state("success") == set(values)
 
 
+@pytest.mark.case("C095")
 def test_a_moment_that_has_passed_keeps_nothing_back(project: Project, serve: Serve) -> None:
     server = serve({"/a": [status(503, retry_after="301"), ok("x")]})
     project.put_url("a", f"{server.url}/a")

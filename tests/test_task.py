@@ -328,12 +328,14 @@ def test_method_url_and_body_make_the_name() -> None:
     assert len({*urls, *methods, *bodies, name_for("http://h/a", [Option("head", True)])}) == 11
 
 
+@pytest.mark.case("C109")
 def test_ten_bodies_to_one_url_are_ten_tasks() -> None:
     tasks = [new_task("http://h/api", by="create", options=[Option("data", f"page={i}")]) for i in range(10)]
     assert len({task.name for task in tasks}) == 10
     assert tasks[3].name == new_task("http://h/api", by="create", options=[Option("data", "page=3")]).name
 
 
+@pytest.mark.case("C065")
 def test_long_urls_that_differ_at_their_end_have_short_names_that_differ() -> None:
     names = [name_for("http://h/" + "a" * 3000 + end) for end in ("x", "y")]
     assert names[0] != names[1]

@@ -127,6 +127,7 @@ def test_insecure_may_be_for_the_proxy(project: Project, serve: Serve, papers: P
     assert len(warnings_of(project)) == 1
 
 
+@pytest.mark.case("C023")
 def test_insecure_counts_for_its_own_task_only(project: Project, server: Nginx) -> None:
     """HTTP/2 would let them share one connection."""
     for number in range(6):
@@ -194,6 +195,7 @@ def test_a_pinned_key(project: Project, server: Nginx, papers: Papers) -> None:
     )
 
 
+@pytest.mark.case("C023")
 def test_certifi_where_the_system_has_no_authorities(monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR"):
         monkeypatch.delenv(variable, raising=False)

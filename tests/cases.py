@@ -1,0 +1,81 @@
+"""The numbered cases: faults that users of other crawlers and of curl have reported, each re-enacted as a whole kind.
+
+A test says which it covers, `@pytest.mark.case("C001")`. `python -m pytest -m case --report-cases` runs them and prints
+the list of ids with what came of each.
+"""
+
+from __future__ import annotations
+
+CASES = {
+    "C001": "a Content-Length larger than the body, then the end of the connection",
+    "C003": "junk after a complete gzip stream",
+    "C005": "Content-Encoding: none, utf-8, zstd",
+    "C007": "204 and HEAD with a Content-Length",
+    "C009": "200 with no byte",
+    "C011": "several Content-Length headers",
+    "C013": "400 KB of headers, one header of 120 KB, headers without end",
+    "C015": "a gzip bomb",
+    "C017": "servers that accept and say nothing, in every slot",
+    "C019": "an idle connection that the server has closed",
+    "C021": "IPv6 literals, localhost of two families",
+    "C023": "self-signed certificates, a CA bundle elsewhere",
+    "C025": "a name that does not resolve for a while",
+    "C027": "a Location with blanks, with UTF-8, with Latin-1",
+    "C029": "a redirect to file://",
+    "C031": "a redirect loop, a chain of 51",
+    "C033": "secret headers on a redirect to another host",
+    "C035": "a byte order mark against the header",
+    "C037": "a page labelled gb2312 with characters of GBK",
+    "C039": "the header says ISO-8859-1, the page says gbk",
+    "C041": "a malformed meta charset",
+    "C043": "NUL bytes in the page",
+    "C045": "a script of 11 MB in the page",
+    "C047": "a last line without a line end",
+    "C049": "backslashes in quotes",
+    "C051": "separators, and values that begin with =",
+    "C053": "next, and several urls in one task",
+    "C055": "a command copied for cmd.exe as a task",
+    "C057": "blanks and raw UTF-8 in the url",
+    "C059": "data from a file",
+    "C061": "cookies that leak from task to task",
+    "C063": "Set-Cookie with odd domains",
+    "C065": "names that are too long",
+    "C067": "names that are not UTF-8",
+    "C069": "what lies in origin/ and is no task",
+    "C071": "html/ on another file system",
+    "C073": "directories that can't be written",
+    "C075": "very many tasks",
+    "C077": "kill -9 with tasks in working/",
+    "C079": "SIGTERM",
+    "C081": "a lock file that was left, is empty, or is junk",
+    "C083": "a lock that a child inherits",
+    "C085": "a clock that jumps",
+    "C087": "a parser that raises after two items",
+    "C089": "a parser that calls sys.exit",
+    "C091": "items that JSON can't hold",
+    "C093": "a parser file named like a library module",
+    "C095": "Retry-After in all shapes",
+    "C097": "robots.txt with a byte order mark",
+    "C099": "robots.txt that redirects",
+    "C101": "which group of robots.txt counts",
+    "C103": "percent-encoding that is normalized",
+    "C105": "one host written in many ways",
+    "C107": "links with blanks and line ends",
+    "C109": "one url, another method or body",
+    "C111": "endless url spaces",
+    "C113": "304 when a page is fetched again",
+    "C115": "a database lock that a failed command left",
+    "C117": "crawled text in the dashboard",
+}
+
+# What a case is about is not built yet. A test that marks such a case fails tests/test_cases.py, so that its line here
+# goes away with it.
+NOT_YET = {
+    "C097": "robots.txt",
+    "C099": "robots.txt",
+    "C101": "robots.txt",
+    "C105": "keys of the crawl database",
+    "C111": "limits of discovery",
+    "C115": "the crawl database",
+    "C117": "the dashboard",
+}
