@@ -336,8 +336,9 @@ def check_all(folder: Path, points: Sequence[Point] | None, jobs: int, every: in
 
     def scenario() -> Scenario:
         if not hasattr(mine, "scenario"):
-            sites.append(Site())
-            mine.scenario = Scenario(Path(tempfile.mkdtemp(dir=folder)), sites[-1])
+            site = Site()
+            sites.append(site)
+            mine.scenario = Scenario(Path(tempfile.mkdtemp(dir=folder)), site)
         found: Scenario = mine.scenario
         return found
 
