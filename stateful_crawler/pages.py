@@ -12,7 +12,7 @@ import os
 import time
 
 from stateful_crawler import files
-from stateful_crawler.curlconfig import Option
+from stateful_crawler.curl.config import Option
 from stateful_crawler.errors import NameTaken, TaskFileError, printable
 from stateful_crawler.record import Outcome, Record
 from stateful_crawler.task import Task

@@ -18,8 +18,26 @@ import pytest
 from stateful_crawler import files, pages, report, workdir
 
 STEPS = frozenset(
-    """open read write pread rename link unlink lstat stat fstat access scandir makedirs mkdir
-    lexists isfile isdir exists""".split()
+    [
+        "open",
+        "read",
+        "write",
+        "pread",
+        "rename",
+        "link",
+        "unlink",
+        "lstat",
+        "stat",
+        "fstat",
+        "access",
+        "scandir",
+        "makedirs",
+        "mkdir",
+        "lexists",
+        "isfile",
+        "isdir",
+        "exists",
+    ]
 )
 Actor = Callable[[], object]
 # Which actor went on at each step, and which could have.

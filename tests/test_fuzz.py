@@ -29,19 +29,21 @@ from hypothesis import strategies as st
 from servers import CLOSE, FaultServer
 from workdir_helpers import put
 
-from stateful_crawler import cli, crawl, jar, runlock, worker
-from stateful_crawler.cmdwords import split_cmd
-from stateful_crawler.curlconfig import parse_config
+from stateful_crawler import cli, crawl, runlock, worker
+from stateful_crawler.curl import jar
+from stateful_crawler.curl.bash import split_bash
+from stateful_crawler.curl.cmd import split_cmd
+from stateful_crawler.curl.config import parse_config
+from stateful_crawler.curl.forms import FormError, read_form
+from stateful_crawler.curl.options import OPTIONS
+from stateful_crawler.curl.values import LineError
 from stateful_crawler.curlimport import Wish, numbers, read_commands, tasks_of
-from stateful_crawler.curloptions import OPTIONS
-from stateful_crawler.curlvalues import LineError
 from stateful_crawler.dryrun import planned, without_secrets
 from stateful_crawler.errors import PluginError, ScError, SettingsError, TaskFileError, UsageError
 from stateful_crawler.fetch import Fetcher, Limits
 from stateful_crawler.fetch.rehearse import check as check_options
 from stateful_crawler.fetch.times import moment_of
 from stateful_crawler.fetch.verdict import retry_after
-from stateful_crawler.formvalues import FormError, read_form
 from stateful_crawler.fsck import check as fsck_check
 from stateful_crawler.lint import lint
 from stateful_crawler.pages import Pages
@@ -51,7 +53,6 @@ from stateful_crawler.record import Outcome
 from stateful_crawler.redact import redact_facts, redact_text, redact_url
 from stateful_crawler.report import facts_of, status_of
 from stateful_crawler.settings import KEYS, read_settings
-from stateful_crawler.shellwords import split_bash
 from stateful_crawler.task import read_task
 from stateful_crawler.urls import clean_url
 from stateful_crawler.workdir import STATES, Claim, Workdir, read_last_record
