@@ -250,15 +250,13 @@ class Workdir:
 
         Since `add` looked, another process may have added the name, and the crawl claimed it: ours is one too many.
         """
-        for state in STATES[1:]:
-            try:
-                twin = os.lstat(self.path(state, name)).st_ino
-            except FileNotFoundError:
-                continue
-            if twin != ours:
-                files.remove(self.path("origin", name))
-                return True
-        return False
+        if all(_inode(self.path(state, name)) in (0, ours) for state in STATES[1:]):
+            return False
+        # The crawl may have claimed ours by now, and will put it back when it finds the other one where it settles.
+        for state in ("origin", "working", "origin"):
+            if _inode(self.path(state, name)) == ours:
+                files.remove(self.path(state, name))
+        return True
 
     def _read_named(self, path: str) -> bytes:
         """The content of a file of the workdir that a task names; OSError for any other."""
@@ -329,6 +327,14 @@ def _read_claim(name: str, path: str, source: State, read_file: ReadFile) -> Cla
     except TaskFileError as error:
         claim.fault = error
     return claim
+
+
+def _inode(path: str) -> int:
+    """The number of the file; 0 where there is none."""
+    try:
+        return os.lstat(path).st_ino
+    except FileNotFoundError:
+        return 0
 
 
 def _is_task(entry: os.DirEntry[str]) -> bool:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
@@ -17,28 +18,9 @@ import pytest
 
 from stateful_crawler import files, pages, report, workdir
 
-STEPS = frozenset(
-    [
-        "open",
-        "read",
-        "write",
-        "pread",
-        "rename",
-        "link",
-        "unlink",
-        "lstat",
-        "stat",
-        "fstat",
-        "access",
-        "scandir",
-        "makedirs",
-        "mkdir",
-        "lexists",
-        "isfile",
-        "isdir",
-        "exists",
-    ]
-)
+_CALLS = "open read write pread rename link unlink lstat stat fstat access scandir makedirs mkdir"
+_LOOKS = "lexists isfile isdir exists"
+STEPS = frozenset(f"{_CALLS} {_LOOKS}".split())
 Actor = Callable[[], object]
 # Which actor went on at each step, and which could have.
 Trace = list[tuple[int, tuple[int, ...]]]
@@ -54,6 +36,8 @@ class Stepping:
         found = getattr(self._module, name)
         if name == "path":
             return Stepping(found, self._turn)
+        if name == "getpid":
+            return _pid
         return waiting(found, self._turn) if name in STEPS else found
 
 
@@ -65,38 +49,85 @@ def waiting(function: Callable[..., Any], turn: Callable[[], None]) -> Callable[
     return stepped
 
 
-class _Player(threading.Thread):
-    """An actor in a thread of its own, at a standstill until told to go on."""
+class _Play:
+    """Actors in threads of their own, of which one at a time runs; who comes next is decided at each step of it."""
 
-    def __init__(self, actor: Actor) -> None:
+    def __init__(self, actors: Sequence[Actor], forced: Sequence[int]) -> None:
+        self.trace: Trace = []
+        self._forced, self._over = forced, threading.Semaphore(0)
+        self.players = [_Player(self, number, actor) for number, actor in enumerate(actors)]
+
+    def run(self) -> Trace:
+        self.pass_on(0)
+        assert self._over.acquire(timeout=60), "an actor waits for something that is no step"
+        for player in self.players:
+            player.join()
+            if player.error is not None:
+                raise player.error
+        return self.trace
+
+    def pass_on(self, now: int) -> int | None:
+        """Decide who makes the next step, and wake it unless it is `now` that stands here; None when all have ended."""
+        alive = tuple(player.number for player in self.players if not player.ended)
+        if not alive:
+            self._over.release()
+            return None
+        if len(self.trace) < len(self._forced):
+            following = self._forced[len(self.trace)]
+        else:
+            following = now if now in alive else alive[0]
+        self.trace.append((following, alive))
+        player = self.players[following]
+        if threading.current_thread() is not player:
+            player.awake.release()
+        return following
+
+
+class _Player(threading.Thread):
+    """One actor."""
+
+    def __init__(self, play: _Play, number: int, actor: Actor) -> None:
         super().__init__(daemon=True)
-        self._actor, self._go, self._stands = actor, threading.Semaphore(0), threading.Semaphore(0)
-        self.ended, self.error = False, None
+        self.number, self.ended, self.awake = number, False, threading.Semaphore(0)
+        self.error: BaseException | None = None
+        self.at_once = False
+        self._play, self._actor = play, actor
         self.start()
 
     def run(self) -> None:
-        self._go.acquire()
+        self.awake.acquire()
         try:
             self._actor()
         except BaseException as error:
-            self.error = error  # type: ignore[assignment]
+            self.error = error
         self.ended = True
-        self._stands.release()
+        self._play.pass_on(self.number)
 
     def wait_for_turn(self) -> None:
-        self._stands.release()
-        self._go.acquire()
+        if self._play.pass_on(self.number) != self.number:
+            self.awake.acquire()
 
-    def go_on(self) -> None:
-        """Let it make one step, up to before the next one."""
-        self._go.release()
-        assert self._stands.acquire(timeout=30), "an actor waits for something that is no step"
+
+def _pid() -> int:
+    """Actors stand for processes, each with a number of its own; all of these are alive."""
+    player = threading.current_thread()
+    return (os.getppid(), 1)[player.number] if isinstance(player, _Player) else os.getpid()
 
 
 def _turn() -> None:
     player = threading.current_thread()
-    if isinstance(player, _Player):
+    if isinstance(player, _Player) and not player.at_once:
         player.wait_for_turn()
+
+
+@contextmanager
+def at_once() -> Iterator[None]:
+    """For what no other actor is to come into: it makes the number of schedules small."""
+    player = threading.current_thread()
+    assert isinstance(player, _Player)
+    player.at_once = True
+    yield
+    player.at_once = False
 
 
 def step_by_step(patch: pytest.MonkeyPatch) -> None:
@@ -109,25 +140,12 @@ def step_by_step(patch: pytest.MonkeyPatch) -> None:
 
 def play(actors: Sequence[Actor], forced: Sequence[int]) -> Trace:
     """Run the actors by the schedule, and then each to its end; what an actor raises is raised here."""
-    players = [_Player(actor) for actor in actors]
-    trace: Trace = []
-    now = 0
-    while alive := tuple(i for i, player in enumerate(players) if not player.ended):
-        if len(trace) < len(forced):
-            now = forced[len(trace)]
-        elif now not in alive:
-            now = alive[0]
-        trace.append((now, alive))
-        players[now].go_on()
-    for player in players:
-        if player.error is not None:
-            raise player.error
-    return trace
+    return _Play(actors, forced).run()
 
 
-def explore(once: Callable[[Sequence[int]], Trace], interruptions: int) -> int:
-    """Call `once` with every schedule of at most so many interruptions; how many there were."""
-    todo: list[list[int]] = [[]]
+def explore(once: Callable[[Sequence[int]], Trace], interruptions: int, start: Sequence[int] = ()) -> int:
+    """Call `once` with every schedule of at most so many interruptions that begins as `start`; how many there were."""
+    todo = [list(start)]
     runs = 0
     while todo:
         forced = todo.pop()
