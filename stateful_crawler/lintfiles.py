@@ -17,6 +17,17 @@ from stateful_crawler.workdir import MAX_TASK_BYTES, STATES, SUFFIX, Workdir
 STDIN = "-"
 
 
+class MustStay(NameTaken):
+    """What stands under the name is not to be written over: a link, or a file that is read-only."""
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(path)
+        self.why = why
+
+    def __str__(self) -> str:
+        return f"{printable(self.path)} is {self.why}"
+
+
 @dataclass(frozen=True, slots=True)
 class Config:
     """A file that was read: where it lies, its task's name, its text. `path` is empty for the standard input."""
@@ -71,10 +82,15 @@ def locked(workdir: Workdir, words: Sequence[str]) -> Iterator[None]:
 def write(workdir: Workdir, config: Config, texts: Sequence[str]) -> list[str]:
     """Put the mended text in the place of the file, or a file for each transfer; the paths that now stand there.
 
-    Raises NameTaken, and leaves all as it was, where a part's name belongs to another file.
+    Raises NameTaken, and leaves all as it was, where a part's name belongs to another file, or the file must stay.
     """
+    found = os.lstat(config.path)
+    mode = stat.S_IMODE(found.st_mode)
+    if stat.S_ISLNK(found.st_mode):
+        raise MustStay(config.path, "a symbolic link; name the file that it leads to")
+    if not mode & 0o222 or not os.access(config.path, os.W_OK):  # root may write all: the mode says what is wished
+        raise MustStay(config.path, "read-only; make it writable")
     path = os.path.realpath(config.path)
-    mode = stat.S_IMODE(os.stat(path).st_mode)
     with files.machine_faults("can't write", path):
         if len(texts) == 1:
             files.publish(_aside(path, texts[0], mode), path)

@@ -283,6 +283,97 @@ def test_any_text_at_all(text: str) -> None:
     assert_settled(f"{URL}{text}", "n")
 
 
+# Each is told, with these codes at these lines, and stays as it is: to mend it would take a guess.
+STAYS: dict[str, list[tuple[int, str]]] = {
+    # a hash is not always a comment
+    "header = X-Color: #ff0000": [(3, "unquoted-blank")],
+    "header = X-Color: # ff0000": [(3, "unquoted-blank")],
+    'header = "X-Color:" # ff0000': [(3, "text-after-quote")],
+    "header = 'X-Color:' # ff0000": [(3, "single-quotes")],
+    "header = X-Color: \\": [(3, "continued-line")],
+    'header = "X-Color:': [(3, "open-quote")],
+    "X-Color: blue #ff0000": [(3, "header-line"), (3, "unquoted-blank")],
+    "data = color: #fff; size: 1": [(3, "unquoted-blank")],
+    "referer = http://h.test/ #frag": [(3, "unquoted-blank")],
+    'user-agent = "me" #mine': [(3, "text-after-quote")],
+    # options behind a value
+    "user-agent = me -L": [(3, "several-options")],
+    "--user-agent me --location": [(3, "several-options")],
+    "-A me -sSL": [(3, "several-options")],
+    "-Ame --no-location": [(3, "several-options")],
+    "-G -d a=1 -L": [(3, "several-options"), (3, "several-options")],
+    "Accept: text/html -H X:1": [(3, "header-line"), (3, "several-options")],
+    'data = "{"a": 1}" -H "X: {}"': [(3, "text-after-quote")],
+    # a body over several lines
+    'data = "{ a\n# note }"': [(3, "open-quote")],
+    'data = "one\nuser-agent = two"': [(3, "open-quote")],
+    'data = "one\n-L\ntwo"': [(3, "open-quote")],
+    'data = "title: x\n\nfoo"': [(3, "open-quote")],
+    'data = "title: x\n\nfoo': [(3, "open-quote"), (5, "unknown-option")],
+    'data = "a\n\\u00e9"': [(3, "open-quote")],
+    '-d "{ a\n# note }"': [(3, "open-quote")],
+    '-d "one\ntwo"': [(3, "open-quote")],
+    'user-agent = "me \\\ncompressed': [(3, "continued-line"), (3, "open-quote")],
+    "data = '{\nuser-agent = my me\n}'": [(3, "single-quotes")],
+    'header = "X: 1\nY: 2"': [(3, "open-quote")],
+    'header = "X: 1\n two"': [(3, "open-quote")],
+    'user-agent = "me\nyou"': [(3, "open-quote")],
+    # a quote that nothing opened
+    'user-agent = two"': [(3, "stray-quote")],
+    '  user-agent = two"': [(3, "indent"), (3, "stray-quote")],
+    'header = X: two"': [(3, "unquoted-blank")],
+    'max-time = 5"': [(3, "stray-quote"), (3, "bad-value")],
+    # a backslash that curl drops
+    'data = "caf\\u00e9"': [(3, "lost-backslash")],
+    'data = "a\\/b"': [(3, "lost-backslash")],
+    'data = "\\\\\\q"': [(3, "lost-backslash")],
+    '--data="\\q"': [(3, "glued-equals"), (3, "lost-backslash")],
+    'If-None-Match: "abc"': [(3, "header-line")],
+}
+
+
+@pytest.mark.parametrize("text", STAYS)
+@pytest.mark.parametrize("end", ["", "\nlocation\n"])
+def test_what_takes_a_guess_is_told_and_stays(text: str, end: str) -> None:
+    report = assert_settled(URL + text + end, "n")
+    assert report.texts == (URL + text + end,)
+    assert codes(report) == [(line, code, False) for line, code in STAYS[text]]
+
+
+def test_what_takes_a_guess_stays_beside_what_is_mended() -> None:
+    for text, found in STAYS.items():
+        report = assert_settled(f"{URL}useragent = me\n{text}\nlocation = true\n", "n")
+        assert report.texts == (f'{URL}user-agent = "me"\n{text}\nlocation\n',)
+        assert {(line + 1, code, False) for line, code in found} <= set(codes(report))
+
+
+@pytest.mark.parametrize("line", ["url = http://h.test/3 -d a=1", "--url http://h.test/1 -o html/x -L --data @f"])
+def test_a_url_with_options_behind_it_stays(line: str) -> None:
+    report = assert_settled(line + "\n", "n")
+    assert codes(report) == [(1, "several-options", False)] and report.texts == (line + "\n",)
+
+
+def test_a_bare_url_with_options_behind_it_stays() -> None:
+    report = assert_settled("http://h.test/1 -o html/x\n", "n")
+    assert codes(report)[1:] == [(1, "several-options", False)] and report.texts == ("http://h.test/1 -o html/x\n",)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('data = "[\n[1],\n[2]\n]"\n', 'data = "[\\n[1],\\n[2]\\n]"\n'),
+        ('user-agent = "me\n\n# note\nheader = X: 1', 'user-agent = "me"\n\n# note\nheader = "X: 1"'),
+        ('user-agent = "me\nlocation\ndata = "one\ntwo"\n', 'user-agent = "me"\nlocation\ndata = "one\\ntwo"\n'),
+        ("header = X: a - b -- c # d -L\n", '# d -L\nheader = "X: a - b -- c"\n'),
+        ('header = X: say "hi"\n', 'header = "X: say \\"hi\\""\n'),
+        ("header = X: a#b\n", 'header = "X: a#b"\n'),
+        ('data = "{"a": "\\u00e9"}"\n', 'data = "{\\"a\\": \\"\\\\u00e9\\"}"\n'),
+    ],
+)
+def test_what_takes_no_guess_is_mended(before: str, after: str) -> None:
+    assert assert_settled(URL + before, "n").texts == (URL + after,)
+
+
 def test_values_are_the_same_after_the_mend() -> None:
     text = 'url = "http://h.test/"\nuser-agent = "a\\tb"\nheader = X-A: 1\ndata = @body\n'
     assert parse_config(mended(text), "")[2:] == [
@@ -525,13 +616,22 @@ def test_files_folders_and_names(project: Project) -> None:
     assert "there is no workdir" in sc(project, "-w", "none", "lint", check=2).stderr
 
 
-def test_a_link_is_mended_where_it_leads(project: Project) -> None:
+def test_a_link_is_not_mended(project: Project) -> None:
     path = project.folder / "real.conf"
     path.write_text(BAD)
     os.symlink(path, project.folder / "link.conf")
-    sc(project, "lint", "--fix", "link.conf", check=0)
-    assert (project.folder / "link.conf").is_symlink()
-    assert 'header = "X-A: 1"' in path.read_text()
+    run = sc(project, "lint", "--fix", "link.conf", check=3)
+    assert "not mended: link.conf is a symbolic link; name the file that it leads to" in run.stdout
+    assert (project.folder / "link.conf").is_symlink() and path.read_text() == BAD
+
+
+@pytest.mark.parametrize("text", [BAD, "url = http://h.test/a\nurl = http://h.test/b\n"])
+def test_a_read_only_file_is_not_mended(project: Project, text: str) -> None:
+    path = put(project, "origin", "a", text)
+    path.chmod(0o444)
+    found = sc_json(project, "lint", "--fix", "a", check=3)
+    assert {one["refused"] for one in found} == {f"{path} is read-only; make it writable"}
+    assert [file.name for file in path.parent.iterdir()] == ["a.conf"] and path.read_text() == text
 
 
 def test_bytes_that_are_not_utf_8_survive(project: Project) -> None:

@@ -42,7 +42,7 @@ def lint(project: Project, files: tuple[str, ...], fix: bool, as_json: bool) -> 
         _tell(_counted(_found(workdir, files), totals), as_json, to_stderr=False)
     if not project.quiet and not as_json:
         _sum_up(totals, fix)
-    click.get_current_context().exit(EXIT_TASKS_FAILED if totals["error"] else 0)
+    click.get_current_context().exit(EXIT_TASKS_FAILED if totals["error"] or totals["refused"] else 0)
 
 
 def _found(workdir: Workdir, words: tuple[str, ...]) -> Iterator[dict[str, Any] | None]:
@@ -98,6 +98,7 @@ def _counted(findings: Iterable[dict[str, Any] | None], totals: Counter[str]) ->
             continue
         totals["mended" if facts["mended"] else facts["level"]] += 1
         totals["fixable"] += facts["fixable"] and not facts["mended"]
+        totals["refused"] += bool(facts["refused"])
         yield facts
 
 

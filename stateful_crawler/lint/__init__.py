@@ -14,14 +14,13 @@ from dataclasses import dataclass
 
 from stateful_crawler.curl.config import Option, format_option, parse_config
 from stateful_crawler.curl.glob import MAX_URLS
-from stateful_crawler.curl.values import LineError, shown
+from stateful_crawler.curl.values import shown
 from stateful_crawler.errors import TaskFileError
-from stateful_crawler.lint import pattern, transfers, whole
+from stateful_crawler.lint import multiline, pattern, transfers, whole
 from stateful_crawler.lint.findings import KINDS, Fault, Finding, Level, finding
-from stateful_crawler.lint.line import is_next, look, read, word_of
+from stateful_crawler.lint.line import look, word_of
 from stateful_crawler.lint.paths import moved
 from stateful_crawler.lint.transfers import Row
-from stateful_crawler.lint.value import unescaped
 
 __all__ = ["KINDS", "Finding", "Level", "Report", "lint"]
 
@@ -107,19 +106,17 @@ class _Lint:
     def _read(self, lines: list[str]) -> None:
         at = 0
         while at < len(lines):
-            joined = _joined(lines, at)
-            if joined:
-                value, end = joined
-                self._find(at + 1, "open-quote", f"a value over {end - at + 1} lines", "a line end inside is \\n", True)
-                seen = look(value)
-                self._rows.append(Row(at + 1, seen.lines, seen.options))
-                self._found += [(at + 1, fault) for fault in seen.faults]
-                at = end + 1
-                continue
             seen = look(lines[at])
+            value = multiline.value(lines, at, seen)
+            if value and value.joined:
+                what = f"a value over {value.end - at + 1} lines"
+                self._find(at + 1, "open-quote", what, "a line end inside is \\n", True)
+                seen = look(value.joined)
+            elif value:
+                seen = multiline.left(lines, at, value.end, seen)
             self._found += [(at + 1, fault) for fault in seen.faults]
             self._rows.append(Row(at + 1, seen.lines, seen.options))
-            at += 1
+            at = value.end + 1 if value else at + 1
 
     # ── several transfers ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -267,37 +264,3 @@ def _mended(row: Row, fault: Fault, last: dict[str, str | bool]) -> Row:
 
 
 _UNREAD_OUTPUT = re.compile(r"[ \t]*(?:--)?(?:expand-)?(?:output|remote-name)|[ \t]*-[oO]").match
-
-# ── a value over several lines ───────────────────────────────────────────────────────────────────────────────────────
-
-_OPEN = re.compile(r'[ \t]*(?:--)?([a-z][a-z0-9.-]*)[ \t=:]+("[^"\\]*(?:\\.[^"\\]*)*)$').match
-_CLOSE = re.compile(r'[^"\\]*(?:\\.[^"\\]*)*"[ \t]*$').match
-_FURTHEST = 1000  # lines
-
-
-def _joined(lines: list[str], at: int) -> tuple[str, int] | None:
-    """A value that opens its quote in line `at` and closes it below, as one line; None where it is not so.
-
-    Not if the next line reads as one of its own: then only a quote is missing.
-    """
-    opened = _OPEN(lines[at])
-    if not opened or at + 1 == len(lines) or _stands_alone(lines[at + 1]):
-        return None
-    for end in range(at + 1, min(len(lines), at + _FURTHEST)):
-        if lines[end].strip() and _stands_alone(lines[end]):
-            return None
-        if _CLOSE(lines[end]):
-            inner = "\n".join([opened[2][1:], *lines[at + 1 : end], lines[end].rstrip(" \t")[:-1]])
-            return format_option(Option(opened[1], unescaped(inner))), end
-    return None
-
-
-def _stands_alone(line: str) -> bool:
-    text = line.strip(" \t")
-    if not text or text[0] == "#" or is_next(line) or word_of(line).startswith("expand-"):
-        return True
-    try:
-        read(line)
-    except LineError:
-        return False
-    return True

@@ -100,6 +100,8 @@ KINDS: Mapping[str, Kind] = {
     "crlf": Kind("warning", "curl since 8.13 stumbles over a carriage return after a switch", "end lines with LF"),
     "indent": Kind("warning", "curl since 8.13 does not read options that are indented", "begin at the margin"),
     "glued-equals": Kind("warning", "curl reads --name=value only since 8.16", 'write name = "value"'),
+    "stray-quote": Kind("warning", "curl takes the quote for a part of the value", "put the value in double quotes"),
+    "lost-backslash": Kind("warning", "curl drops a backslash that escapes nothing", "write two of them"),
     "long-line": Kind("warning", "older curls refuse a file with a line of over 100 kB", 'put it in a file: "@file"'),
     "newer-option": Kind("warning", "an older curl refuses the file, or ignores the option"),
     "no-effect": Kind("warning", "it stays without effect in a crawl"),

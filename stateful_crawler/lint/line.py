@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from stateful_crawler.curl.config import Option, format_option, read_line
 from stateful_crawler.curl.options import OPTIONS, SHORT, CurlOption, nearest
 from stateful_crawler.curl.values import LineError, Outside, Refused, shown
 from stateful_crawler.curl.variables import Variables
-from stateful_crawler.lint.findings import Fault, Unclear
-from stateful_crawler.lint.value import Said, switch, value
+from stateful_crawler.lint.findings import KINDS, Fault, Unclear
+from stateful_crawler.lint.value import Said, switch, uncommented, value
 
 
 class Look(NamedTuple):
@@ -78,14 +78,16 @@ def _look(line: str) -> Look:
         lines = _repair(text, faults)
     except Unclear as unclear:
         broken = [fault._replace(mends=False) for fault in faults]
-        return Look((*broken, unclear.fault), (line,), readable=False)
+        return Look((*broken, *_refused(line, unclear.fault)), (line,), readable=False)
+    if any(not fault.mends for fault in faults):  # to write the line anew would settle what is only told
+        return _checked(line, [line], [fault._replace(mends=False) for fault in faults])
     return _checked(line, lines if faults else [line], faults)
 
 
 _look_short = functools.lru_cache(maxsize=4096)(_look)
 _COMMAND = re.compile(r"(?!-)(?:[$>%][ \t]*)?(?:[^ \t=:\"']*[/\\])?curl(?:\.exe)?(?![^ \t])").match
 _CONTINUED = (" \\", " ^", "\t\\", "\t^")
-_ADDRESS = re.compile(r"[\"']?(https?://[^\"']+)[\"']?", re.IGNORECASE).fullmatch
+_ADDRESS = re.compile(r"([\"']?)(https?://[^\"']+)\1", re.IGNORECASE).fullmatch
 _HEADER = re.compile(r"([A-Z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)*):[ \t]*(.+)").fullmatch
 _LETTERS = re.compile(r"-([^ \t]*+)([ \t]*+)(.*)", re.DOTALL).fullmatch
 _NAMED = re.compile(r"(--)?([^ \t=:]*+)([ \t=:]*+)(.*)", re.DOTALL).fullmatch
@@ -101,11 +103,30 @@ def _checked(line: str, lines: list[str], faults: list[Fault]) -> Look:
         try:
             options += map(_unknown_yet, read(mended))
         except LineError as error:
-            code = {Refused: "refused-option", Outside: "outside"}.get(type(error), "bad-value")
-            known = any(fault.code == code for fault in faults)
-            more = [] if known else [Fault(code, error.problem, error.hint)]
+            refusal = _refusal(error)
+            known = any(fault.code == refusal.code or _stays(fault) for fault in faults)
+            more = [] if known else [refusal]
             return Look((*(f._replace(mends=False) for f in faults), *more), (line,), readable=False)
     return Look(tuple(faults), tuple(lines), tuple(options))
+
+
+def _refusal(error: LineError) -> Fault:
+    code = {Refused: "refused-option", Outside: "outside"}.get(type(error), "bad-value")
+    return Fault(code, error.problem, error.hint)
+
+
+def _stays(fault: Fault) -> bool:
+    return not fault.mends and KINDS[fault.code].level == "error"
+
+
+def _refused(line: str, fault: Fault) -> Iterator[Fault]:
+    """The fault of a line that stays, and what the grammar says of it where the fault is no more than a warning."""
+    yield fault
+    if not _stays(fault):
+        try:
+            read(line)
+        except LineError as error:
+            yield _refusal(error)
 
 
 def _repair(text: str, faults: list[Fault]) -> list[str]:
@@ -115,7 +136,8 @@ def _repair(text: str, faults: list[Fault]) -> list[str]:
         return [f"# {text}"]
     if address := _ADDRESS(text):
         faults.append(Fault("bare-url", "an address without the name url before it", mends=True))
-        return [_written(Option("url", address[1].strip().replace(" ", "%20")))]
+        where, comment = (address[2], "") if address[1] else uncommented("url", address[2])
+        return [*_if(comment), _written(Option("url", where.strip().replace(" ", "%20")))]
     if text[0] == "-" and text[1:2] != "-":
         return _repair_letters(text, faults)
     parts = _DASHED(text) if text.startswith("--") else _NAMED(text)
@@ -123,9 +145,12 @@ def _repair(text: str, faults: list[Fault]) -> list[str]:
     dashes, word, gap, raw = parts.groups()
     header = _HEADER(text)
     if header and word.lower() not in OPTIONS:
-        faults.append(Fault("header-line", f'"{shown(word)}" is a header of the request', mends=True))
-        content = header[2].strip("\"' ")
-        return [_written(Option("header", f"{word}: {content}"))]
+        what = f'"{shown(word)}" is a header of the request'
+        if header[2][0] in "\"'" or header[2][-1] in "\"'":  # an ETag's are part of it
+            raise Unclear("header-line", f"{what}, with quotes", 'write header = "Name: value", a quote inside is \\"')
+        faults.append(Fault("header-line", what, mends=True))
+        content, comment = uncommented("header", f"{word}: {header[2]}")
+        return [*_if(comment), _written(Option("header", content))]
     expand = "expand-" if word.startswith("expand-") else ""
     name, on = _name(word.removeprefix(expand), faults)
     return _option(OPTIONS[name], on, Said(bool(dashes), gap, raw), faults, expand)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import NamedTuple
 
-from stateful_crawler.curl.options import CurlOption
+from stateful_crawler.curl.options import OPTIONS, SHORT, CurlOption
 from stateful_crawler.curl.values import shown
 from stateful_crawler.lint.findings import Fault, Unclear
 from stateful_crawler.lint.paths import folder_for, moved
@@ -33,7 +34,14 @@ _OPEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+\Z', re.DOTALL).match
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _UNESCAPED = {"t": "\t", "n": "\n", "r": "\r", "v": "\v"}
 _SECOND_SEPARATOR = re.compile(r"[ \t]*[=:][ \t]+([=:])").fullmatch
-_COMMENT = re.compile(r"[ \t]+(#.*)", re.DOTALL).search
+_HASH = re.compile(r"[ \t]+(#.*)", re.DOTALL).search
+_COMMENT = re.compile(r"[ \t]+(#[ \t].*)", re.DOTALL).fullmatch
+_OPTIONS_IN = re.compile(r"(?:^|(?<=[ \t]))--?[^ \t=]+").findall
+_LOST = re.compile(r'\\(u[0-9A-Fa-f]{4}|[^\\"tnrv])', re.DOTALL).fullmatch
+_PIECE = re.compile(r"\\(?:u[0-9A-Fa-f]{4}|.)", re.DOTALL).findall
+_HEADERS = ("header", "proxy-header")
+_CUT = ("continued-line", "open-quote")
+_QUOTE_IT = "put the value in double quotes, and a comment on its own line"
 _BLANK = re.compile(r"[ \t\v\f]").search
 
 
@@ -71,6 +79,9 @@ def value(known: CurlOption, said: Said, faults: list[Fault]) -> tuple[str, str]
         faults.append(Fault("leading-equals", f'the value begins with "{second[1]}"', mends=True))
         raw = second[1] + raw
     text, comment = _text(known, raw, faults)
+    if text.endswith(":") and known.name in _HEADERS and (comment or any(one.code in _CUT for one in faults)):
+        why = faults.pop()  # the mended line would remove the header
+        raise Unclear(why.code, f'{why.what}, behind "{shown(text)}"', _QUOTE_IT)
     return _as_curl_takes_it(known, text, faults), comment
 
 
@@ -81,16 +92,38 @@ def _text(known: CurlOption, raw: str, faults: list[Fault]) -> tuple[str, str]:
         return _in_single_quotes(raw, faults)
     if raw.startswith("$'"):
         raise Unclear("single-quotes", "the quotes of a shell", f'write {known.name} = "..."')
+    if raw.endswith('"') and raw.count('"') % 2:
+        what = f'a quote that nothing opened, at the end of the value of "{known.name}"'
+        raise Unclear("unquoted-blank" if _BLANK(raw) else "stray-quote", what, f'write {known.name} = "..."')
     if not _BLANK(raw):
         return raw, ""
-    comment = _COMMENT(raw)
     if raw[0] == "#":
         what = f'a comment where the value of "{known.name}" belongs'
         raise Unclear("no-value", what, f'write {known.name} = "..."')
+    text, comment = uncommented(known.name, raw)
     faults.append(Fault("unquoted-blank", f'a blank in the unquoted value of "{known.name}"', mends=True))
-    if comment:
-        return raw[: comment.start()], comment[1]
-    return raw, ""
+    return text, comment
+
+
+def uncommented(name: str, raw: str) -> tuple[str, str]:
+    """A value without quotes, and the comment behind it; raises Unclear where either may be something else."""
+    found = _HASH(raw)
+    text, comment = (raw[: found.start()], found[1]) if found else (raw, "")
+    if other := next(filter(_is_option, _OPTIONS_IN(text)), None):
+        what = f'"{shown(other)}" in the unquoted value of "{name}"'
+        raise Unclear("several-options", what, "write each on its own line, or the value in double quotes")
+    if comment and (comment[1:2] not in (" ", "\t") or text.endswith(("=", ":"))):
+        what = f'"{shown(comment)}" in the unquoted value of "{name}"'
+        raise Unclear("unquoted-blank", what, _QUOTE_IT)
+    return text, comment
+
+
+def _is_option(word: str) -> bool:
+    """Whether a shell's user would have meant an option by a word that begins with a dash."""
+    if word.startswith("--"):
+        name = word[2:].removeprefix("no-")
+        return bool(name) and any(option.startswith(name) for option in OPTIONS)
+    return word[1] in SHORT
 
 
 def _in_quotes(known: CurlOption, raw: str, faults: list[Fault]) -> tuple[str, str]:
@@ -99,26 +132,51 @@ def _in_quotes(known: CurlOption, raw: str, faults: list[Fault]) -> tuple[str, s
         if not _OPEN(raw):  # a backslash ends the line: whether it was meant to continue, no one knows
             raise Unclear("open-quote", "no closing quote, and a backslash at the end of the line")
         faults.append(Fault("open-quote", "no closing quote on this line", mends=True))
+        _tell_lost(known, raw[1:], faults)
         return unescaped(raw[1:]), ""
-    rest = raw[quoted.end() :].strip(" \t")
-    if rest.startswith("#"):
+    rest = raw[quoted.end() :]
+    if comment := _COMMENT(rest):
         faults.append(Fault("text-after-quote", "a comment after the closing quote", "give it its own line", True))
-        return unescaped(quoted[1]), rest
-    if rest and known.kind == "body" and re.fullmatch(r'"[{\[].*[}\]]"', raw, re.DOTALL):
+        _tell_lost(known, quoted[1], faults)
+        return unescaped(quoted[1]), comment[1]
+    if rest and known.kind == "body" and _is_json(raw[1:-1] if raw.endswith('"') else ""):
         faults.append(Fault("text-after-quote", "quotes inside the value without a backslash", 'write \\"', True))
         return raw[1:-1], ""
     if rest:
-        raise Unclear("text-after-quote", f'"{shown(rest)}" after the closing quote')
+        raise Unclear("text-after-quote", f'"{shown(rest.strip())}" after the closing quote')
+    _tell_lost(known, quoted[1], faults)
     return unescaped(quoted[1]), ""
 
 
 def _in_single_quotes(raw: str, faults: list[Fault]) -> tuple[str, str]:
     end = raw.find("'", 1)
-    rest = raw[end + 1 :].strip(" \t")
-    if end < 0 or (rest and rest[0] != "#"):
+    rest = raw[end + 1 :]
+    comment = _COMMENT(rest)
+    if end < 0 or (rest and not comment):
         raise Unclear("single-quotes", "single quotes round a value")
     faults.append(Fault("single-quotes", "single quotes round a value", mends=True))
-    return raw[1:end], rest
+    return raw[1:end], comment[1] if comment else ""
+
+
+def _is_json(text: str) -> bool:
+    if text[:1] not in ("{", "["):
+        return False
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def lost(inner: str) -> str:
+    """The first backslash of a quoted text that curl drops, with what it stands before; empty where there is none."""
+    return next(filter(_LOST, _PIECE(inner)), "") if "\\" in inner else ""
+
+
+def _tell_lost(known: CurlOption, inner: str, faults: list[Fault]) -> None:
+    if piece := lost(inner):
+        what = f'"{shown(piece)}" in the value of "{known.name}"'
+        faults.append(Fault("lost-backslash", what, f"write \\{shown(piece)} to keep it, or take it away"))
 
 
 def unescaped(inner: str) -> str:
