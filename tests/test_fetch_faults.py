@@ -580,7 +580,8 @@ def test_ipv6_literals_and_localhost_by_either_family(project: Project, serve: S
         "only-four": b"four",
         "only-six": b"six",
     }
-    assert six.requests[0].all("Host") == [f"[::1]:{six.port}".encode()]
+    literal = next(request for request in six.requests if request.target == "/a")
+    assert literal.all("Host") == [f"[::1]:{six.port}".encode()]
 
 
 @pytest.fixture(scope="module")

@@ -549,7 +549,7 @@ def test_an_output_elsewhere_than_in_html_is_refused(workdir: Workdir, output: s
     Path(workdir.root, "html", "real").mkdir()
     Path(workdir.root, "html", "link").symlink_to(outside)
     Path(workdir.root, "html", "real", "link").symlink_to("../../origin")
-    with pytest.raises(TaskFileError, match=r"working/1\.conf: .*(outside html|too long|symbolic link)"):
+    with pytest.raises(TaskFileError, match=r"working/1\.conf: .*(outside html|dot|too long|symbolic link)"):
         Pages(workdir).check_output(Task("1", "http://127.0.0.1:9/", output))
 
 
