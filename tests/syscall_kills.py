@@ -1,7 +1,7 @@
 """kill -9 right before and right after every file-system call of a crawl's life; prints the number of points and what
 was found to be wrong.
 
-    python tests/syscall_kills.py [--jobs N] [--every K] [--whom all|first] [--twice] [--only TEXT]
+    python tests/syscall_kills.py [--jobs N] [--every K] [--whom all|first] [--twice] [-v]
 
 A calm run of the real `sc` (create, crawl, retry) is traced; each of its calls that changes a file of the workdir,
 workers' calls included, is a *point*. For each, the command is run again from the same folder and killed there; what
@@ -328,7 +328,16 @@ class Result(NamedTuple):
     wrong: list[tuple[Point, str]]
 
 
-def check_all(folder: Path, points: Sequence[Point] | None, jobs: int, every: int, whom: str, twice: bool) -> Result:
+def check_all(
+    folder: Path,
+    points: Sequence[Point] | None,
+    *,
+    jobs: int,
+    every: int = 1,
+    whom: str = "all",
+    twice: bool = False,
+    progress: bool = False,
+) -> Result:
     """Check every `every`-th point (of all, unless they are given), `jobs` at a time."""
     mine = threading.local()
     sites: list[Site] = []
@@ -348,8 +357,8 @@ def check_all(folder: Path, points: Sequence[Point] | None, jobs: int, every: in
                 said = "not made"
         except Exception as error:  # also one of the check itself must not end the others
             said = f"{type(error).__name__}: {error}"
-        if said:
-            say(f"{point}\n    {said}")
+        if said or progress:
+            say(f"{point}: {said or 'good'}")
         return said
 
     def chance(point: Point) -> random.Random:
@@ -379,7 +388,8 @@ def main() -> int:
     parser.add_argument("--whom", choices=["all", "first"], default="all")
     parser.add_argument("--twice", action="store_true")
     parser.add_argument("--only", default="", help="only points whose name holds this text")
-    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--list", action="store_true", help="only list the points")
+    parser.add_argument("-v", "--verbose", action="store_true", help="tell of each point")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="sc-kills-") as folder:
         points = None
@@ -390,7 +400,15 @@ def main() -> int:
         if given.list:
             say("\n".join(map(str, points or ())))
             return 0
-        result = check_all(Path(folder), points, given.jobs, given.every, given.whom, given.twice)
+        result = check_all(
+            Path(folder),
+            points,
+            jobs=given.jobs,
+            every=given.every,
+            whom=given.whom,
+            twice=given.twice,
+            progress=given.verbose,
+        )
     say(f"{result.points} points, {len(result.not_made)} of them not reached, {len(result.wrong)} violations")
     return 1 if result.wrong else 0
 
