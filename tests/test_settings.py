@@ -87,6 +87,21 @@ def test_other_ways_to_write_the_file(chosen: Any) -> None:
     assert chosen("crawl", toml="'connections' = 0x10\n\"retries\" = 1_0\n")["connections"] == 16
 
 
+def test_networks_stand_in_a_list_or_in_several_options(chosen: Any) -> None:
+    def networks(*words: str, **given: Any) -> list[str]:
+        return [str(network) for group in chosen("crawl", *words, **given)["allow_private"] for network in group]
+
+    assert networks() == []
+    assert networks(toml='allow-private = "10.0.0.0/8, fd00::/8"\n') == ["10.0.0.0/8", "fd00::/8"]
+    assert networks(toml='allow-private = ["10.0.0.0/8", "fd00::/8"]\n') == ["10.0.0.0/8", "fd00::/8"]
+    assert networks(toml='allow-private = ""\n') == networks(toml="allow-private = []\n") == []
+    env, toml = {"SC_ALLOW_PRIVATE": "::1,127.0.0.1"}, "allow-private = 'all'\n"
+    assert networks(toml=toml) == ["0.0.0.0/0", "::/0"]
+    assert networks(toml=toml, env=env) == ["::1/128", "127.0.0.1/32"]
+    words = ("--allow-private", "10.0.0.1", "--allow-private", "10.0.0.2,10.0.0.3")
+    assert networks(*words, toml=toml, env=env) == ["10.0.0.1/32", "10.0.0.2/32", "10.0.0.3/32"]
+
+
 def test_every_key_is_an_option_with_its_variable() -> None:
     context = click.Context(cli.sc)
     commands = [cli.sc, *(cli.sc.get_command(context, name) for name in COMMANDS)]
@@ -118,6 +133,7 @@ def test_every_key_is_an_option_with_its_variable() -> None:
         ("retries = 1\nparser = 3\n", 2, "parser must be text in quotes, not 3"),
         ("parse-timeout = '60'\n", 1, "parse-timeout must be a whole number or a number, not '60'"),
         ("max-size = 1.5\n", 1, "max-size must be a whole number or text in quotes, not 1.5"),
+        ("allow-private = [1]\n", 1, "allow-private must be text in quotes or a list of texts, not [1]"),
         ("workdir = false\n", 1, "workdir must be text in quotes, not False"),
         ("retries = 1\nconnections = = 3\n", 2, "is not TOML: "),
         ("retries = 1\nretries = 2\n", 2, "is not TOML: "),

@@ -26,6 +26,7 @@ from stateful_crawler.task import Task
 Opener = Callable[[Any], Any]
 LookUp = Callable[[str], Collection[str]]
 
+_OK, _ABORT = int(pycurl.PREREQFUNC_OK), int(pycurl.PREREQFUNC_ABORT)
 _MAX_KINDS = 20_000
 _MAX_NAMES = 32_768
 _LOOK_AGAIN_S = 60.0
@@ -144,7 +145,7 @@ class Gate:
 
     def __init__(self, address_guard: AddressGuard, task: Task, way: Way, header_lines: list[bytes]) -> None:
         self._guard, self._task, self._way, self._header_lines = address_guard, task, way, header_lines
-        self._reached: tuple[Endpoint, ...] = ()
+        self._reached: tuple[tuple[str, int | None], ...] = ()  # address, and port or None for any
         self.refused: _Refusal | None = None
 
     def open(self, _purpose: int, address: Any) -> Any:
@@ -166,10 +167,10 @@ class Gate:
 
     def before_request(self, address: str, _local: str, port: int, _local_port: int) -> int:
         """libcurl's last question before it sends a request over a connection to `address`."""
-        if self._guard.kinds.get(address) == "" or self._may_request(address, port):
-            self.refused = None
-            return int(pycurl.PREREQFUNC_OK)
-        return int(pycurl.PREREQFUNC_ABORT)
+        if self._guard.kind(address) and not self._may_reach(address, port):
+            return _ABORT
+        self.refused = None
+        return _OK
 
     def sentence(self, url: str) -> str:
         """What was refused, why, and what would allow it; `url` is the one that was asked for last."""
@@ -198,14 +199,10 @@ class Gate:
             self._note_public(address)
         return True
 
-    def _may_request(self, address: str, port: int) -> bool:
-        if self._way.unix_socket and address.startswith("/"):
-            return True
-        return not self._guard.kind(address) or self._may_reach(address, port)
-
     def _may_reach(self, address: str, port: int) -> bool:
-        """Whether this task may go to an address that is not open to everybody."""
-        if any(host == address and wanted in (None, port) for host, wanted in self._reached):
+        """Whether this task may go to an address that is not open to everybody; before a request over a unix socket,
+        the address is its path."""
+        if self._reached and ((address, None) in self._reached or (address, port) in self._reached):
             return True
         before = ""
         if not self._header_lines and guard.has_users_word(self._task):
@@ -213,7 +210,7 @@ class Gate:
             if not before:
                 self._remember(address, port)
                 return True
-        if self._guard.is_named(self._named(), address, port):
+        if self._guard.is_named(self._named(), address, port) or (self._way.unix_socket and address[:1] == "/"):
             return True
         self.refused = _Refusal(address, self._guard.kind(address), bool(self._header_lines), before)
         return False
@@ -228,7 +225,7 @@ class Gate:
     def _remember(self, address: str, port: int) -> None:
         """A redirect may come back here: to any port of the task's own host, to this very port of anything else."""
         own = self._is_straight() or guard.host_of(self._task.url) == address
-        self._reached += (Endpoint(address, None if own else port),)
+        self._reached += ((address, None if own else port),)
 
     def _note_public(self, address: str) -> None:
         host = guard.host_of(self._task.url)
