@@ -25,6 +25,8 @@ _JOINED = re.compile(
 )
 _NAME_PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
 _USERINFO = re.compile(r"^((?:[A-Za-z][A-Za-z0-9+.-]*:)?//)?([^/?#@]*(?:@[^/?#@]*)*)@")
+# The same in a url that is the value of a parameter, plain or percent-encoded.
+_INNER_USERINFO = re.compile(r"(?i)((?::|%3a)(?:/|%2f){2})(?:(?!%2f|%3f|%23|%40)[^/?#&@\s])+(@|%40)")
 # A semicolon begins another pair if there is a name after it; else it belongs to the value.
 _PAIR = re.compile(r"([^&;=?#\s]+)=([^&;#]*(?:;[^&;=#]*(?![^&;#]*=))*)")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s\"'<>]+")
@@ -62,7 +64,8 @@ def redact_option(option: Option) -> Option:
 def redact_url(url: str) -> str:
     """The url without the password before its host, and without the values of parameters that are named as secrets."""
     at = next((index for index, char in enumerate(url) if char in "?#"), len(url))
-    return _USERINFO.sub(_hide_userinfo, url[:at]) + _PAIR.sub(_hide_pair, url[at:])
+    rest = _INNER_USERINFO.sub(rf"\g<1>{HIDDEN}\g<2>", url[at:])
+    return _USERINFO.sub(_hide_userinfo, url[:at]) + _PAIR.sub(_hide_pair, rest)
 
 
 def redact_facts(facts: Mapping[str, Any]) -> dict[str, Any]:

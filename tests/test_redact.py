@@ -6,6 +6,7 @@ import pytest
 
 from stateful_crawler.curl.config import Option, parse_config
 from stateful_crawler.redact import is_secret_name, redact_facts, redact_option, redact_text, redact_url
+from stateful_crawler.task import name_for
 
 URLS = [
     ("http://h/a?b=c", "http://h/a?b=c"),
@@ -143,3 +144,11 @@ def test_what_is_shown_is_still_a_config() -> None:
     options = parse_config('url = "http://me:pw@h/?token=1"\nheader = "Authorization: Basic x"\nuser = "a:b"\n', "x")
     for option in options:
         redact_option(option)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://h/r?next=http://rd:SECRET@h/&a=1", "http://h/r?next=http%3A%2F%2Frd%3ASECRET%40h%2F&a=1"]
+)
+def test_a_password_in_a_url_inside_a_url_is_hidden_and_stands_in_no_name(url: str) -> None:
+    assert "SECRET" not in redact_url(url) and redact_url(url).endswith("&a=1")
+    assert "SECRET" not in name_for(url)
