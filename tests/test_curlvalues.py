@@ -71,7 +71,7 @@ BAD: dict[str, tuple[str, ...]] = {
     "vlan-priority": ("8", "-1", "", "x"),
     "output": ("-", ""),
     "output-dir": ("", "a", "/html", "html/..", "html/../x", "var", "html//a", "html/.a", "../html"),
-    "dump-header": ("-", "", "html", "html/", "a", "/tmp/a", "html/../a", "html/.a", "%"),
+    "dump-header": ("-", "", "html", "html/", "a", "/etc/a", "html/../a", "html/.a", "%"),
     "cookie-jar": ("-", "", "jar", "var", "var/", "var/../jar", "var/.a", "html/a"),
     "etag-save": ("-", "tag", "html/tag"),
     "etag-compare": ("-", "tag", "/etc/passwd"),
